@@ -107,7 +107,7 @@ def chronos(spots: Spots, delays: Delays, history: History) -> Iterator[Plan]:
     choice in the next run, if they are deeper than that choice."""
     timed = [weak for weak in spots if weak.timed and weak.spot in delays]
     depth = {weak.spot: number for number, weak in enumerate(timed)}
-    limits = {weak.spot: weak.exposure.limit_s for weak in timed}
+    limits = {weak.spot: weak.limit_s for weak in timed}
     usual = usual_spots(history)
     at_first = [weak.spot for weak in timed if weak.spot in usual]
     chooser = random.Random(f"{history.seed} {len(history.runs)}")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
-from traced_runs import Trace, places, ran, told
+from traced_runs import Trace, delay_of, places, ran, told
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.inject.compile import compile_steps
 from undermine.model.faults import Delay, Reboot
 from undermine.model.plan import At, Plan, Step, Then, point_at
-from undermine.model.predictions.candidate import plan_of
+from undermine.model.predictions.candidate import Evidence, plan_of
 from undermine.program import analyse
 from undermine.protocols import History, PastRun, TargetProgram
 from undermine.strategies.observed_weak_spots import OVER
@@ -195,3 +196,52 @@ def test_steps_are_only_for_nodes_of_the_role(trace: Trace) -> None:
     plan = Plan((Step(At(Spot.of(trace.points[0]).point), Delay()),))
     assert compile_steps(plan, "n1", {}, "server")
     assert not compile_steps(plan, "n1", {}, "worker")
+
+
+def compared(tmp_path: Path, numbers: dict[str, float], body: str) -> Callable[..., History]:
+    """The history of a program that writes a file between two clock reads, and of the numbers that a run showed there."""
+    source = tmp_path / "app.py"
+    source.write_text(f"import os, time\ndef put(fd, conf):\n    begun = time.time()\n    os.fsync(fd)\n    {body}\n")
+    facts = analyse([source])
+    (point,) = facts.points
+    trace = Trace()
+    trace.did(point.op, "put", line=point.line)
+    trace.events[-1] = msgspec.structs.replace(trace.events[-1], loc=point.loc, stack=(point.loc,))
+    trace.did("numbers", "put", line=3)
+    trace.events[-1] = msgspec.structs.replace(trace.events[-1], resource=json.dumps(numbers))
+
+    def after(*runs: PastRun) -> History:
+        return msgspec.structs.replace(told(trace, runs), program=lambda folders: TargetProgram(facts))
+
+    return after
+
+
+def test_a_limit_that_is_compared_with_a_clock_is_exceeded_by_half(tmp_path: Path) -> None:
+    after = compared(tmp_path, {"conf.limit": 20}, "if time.time() - begun > conf.limit: raise TimeoutError")
+    (plan,) = propose(Sieve(), after())
+    assert delay_of(plan) == 30
+    ((reason,),) = [candidate.reasons for candidate in Sieve().propose(after())]
+    assert reason.evidence[-1] == Evidence("limit", "runs compared a clock with 20 s", "app:put line 5")
+    assert "timeout: between two clock readings" in plan.why
+    assert "runs compared a clock with 20 s at app:put line 5" in plan.why
+    assert list(propose(Sieve(), after(*ran([plan])))) == []
+
+
+def test_a_limit_that_no_run_showed_leads_to_the_delay_of_the_user(tmp_path: Path) -> None:
+    body = "if time.time() - begun > conf.limit: raise TimeoutError"
+    (plan,) = propose(Sieve(), compared(tmp_path, {"conf.other": 20}, body)())
+    assert delay_of(plan) == 5
+    (again,) = propose(Sieve(), compared(tmp_path, {"conf.limit": 20}, body)(*ran([plan])))
+    assert delay_of(again) == 30, "a run has shown it since"
+    assert list(propose(Sieve(), compared(tmp_path, {"conf.limit": 4}, body)(*ran([plan])))) == [], "5 s exceed it"
+
+
+def test_the_shortest_and_the_longest_limit_are_exceeded(tmp_path: Path) -> None:
+    body = "\n    ".join(f"if time.time() - begun > conf.{name}: print()" for name in ("a", "b", "c"))
+    after = compared(tmp_path, {"conf.a": 1, "conf.b": 2, "conf.c": 20}, body)
+    plans = list(propose(Sieve(), after()))
+    assert list(map(delay_of, plans)) == [1.5, 30]
+    assert [delay_of(plan) for plan in propose(Sieve(), after(*ran(plans[:1])))] == [30]
+    assert list(propose(Sieve(), after(*ran(plans)))) == []
+    near = compared(tmp_path, {"conf.a": 10, "conf.b": 15, "conf.c": 20}, body)
+    assert [delay_of(plan) for plan in propose(Sieve(), near())] == [30], "one delay exceeds both"

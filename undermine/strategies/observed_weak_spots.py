@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from undermine.analysis.exposure.compared_limits import ObservedNumbers
 from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
 from undermine.analysis.exposure.weak_spots import WeakSpot, WeakSpots
 from undermine.analysis.possible_faults import injectable
@@ -75,7 +76,7 @@ class ObservedWeakSpots:
                 seen.add(past.id, history, whole=later)
             elif past.status == "not_fired":  # nothing fired, so all of it counts, as in a fault-free run
                 seen.add(past.id, history)
-        return joined.of(seen.exposures)
+        return joined.of(seen.exposures, seen.numbers)
 
     def look_at(self, run: int, history: History) -> None:
         """Add the exposures of one more run, whichever strategy proposed it."""
@@ -110,10 +111,11 @@ class ObservedWeakSpots:
 
 
 class _Exposures:
-    """The exposures of all runs together; each run is analysed once."""
+    """The exposures and numbers of all runs together; each run is analysed once."""
 
     def __init__(self) -> None:
         self.exposures: dict[Spot, Exposure] = {}
+        self.numbers = ObservedNumbers()
         self._runs: set[int] = set()
 
     def add(self, run: int, history: History, *, whole: bool = True) -> None:
@@ -121,7 +123,9 @@ class _Exposures:
         if run not in self._runs:
             self._runs.add(run)
             before_ns = 0 if whole else history.fired_ns(run)
-            self.exposures = merged((self.exposures, exposures(history.columns(run), before_ns)))
+            columns = history.columns(run)
+            self.exposures = merged((self.exposures, exposures(columns, before_ns)))
+            self.numbers.add(columns, before_ns)
 
 
 def observed_in_full(traces: Iterable[Columns]) -> bool:

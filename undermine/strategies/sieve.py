@@ -34,6 +34,8 @@ Mode = Literal["sieve", "insensitive", "ungrouped"]
 
 UNDER = 2 / 3
 """A delay that must stay below a time limit lasts this part of it."""
+_NEAR = 2.0
+"""Time limits that differ by at most this factor are exceeded together: their delays would count as the same landing."""
 _MORE_MAX = 1000
 """The most plans with more than one fault that are proposed at a time."""
 DUE = At(phase_point(REST))
@@ -94,7 +96,7 @@ class Sieve:
         possible = self._known.at(history.profile(after.id).after, history)
         for spot in sorted(possible, key=lambda spot: spot in usual):  # spots that no fault-free run shows come first
             if (found := weak.get(spot)) and (delay := possible[spot].delay):
-                over_s = over_limit(found.exposure.limit_s, history)
+                over_s = over_limit(found.limit_s, history)
                 delay_s = max(self._options.long_s, over_s) if found.synchronized else over_s
                 plan = _one_step(At(spot.point), lasting(delay, delay_s), history, self.name, "another slow operation")
                 reasons = found.reasons(synchronized=found.synchronized)
@@ -122,19 +124,20 @@ class Sieve:
                 yield weak, Candidate(plan, reasons, score=float(weak.shown) + weak.exposure.rivals)
 
     def _durations(self, weak: WeakSpot, before: Sequence[PastRun], history: History) -> Iterator[tuple[float, str]]:
-        """The next durations, each with the reason: a long one if others wait for the operation, one over its time limit, if any,
-        and a second duration if the first changed only the log output."""
-        long_s, over_s = self._options.long_s, over_limit(weak.exposure.limit_s, history)
+        """The next durations, each with the reason: a long one if others wait for the operation, one over its shortest time limit
+        and one over the longest, if any, and another duration if the others changed only the log output."""
+        long_s, overs = self._options.long_s, _over_limits(weak, history)
         longs = [run for run in before if _delay_of(run) >= long_s]
-        shorts = [run for run in before if _delay_of(run) < long_s]
-        timed = weak.timed and over_s < long_s
-        if (weak.synchronized or (weak.timed and not timed)) and not longs:
-            yield max(long_s, over_s), f"synchronized: {weak.why(synchronized=True)}"
-        if timed and not shorts:
-            yield over_s, f"timeout-protected: {weak.why(synchronized=False)}"
-        elif len(shorts) < 1 + timed and any(run.odd for run in before) and not any(run.failed for run in before):
-            other_s = over_s * UNDER / OVER if timed else min(history.delay_s, long_s / 2)
-            yield other_s, "another duration: the first changed only the log output"
+        shorts = sorted(_delay_of(run) for run in before if _delay_of(run) < long_s)
+        timed = [over_s for over_s in overs if over_s < long_s]
+        if (weak.synchronized or len(timed) < len(overs)) and not longs:
+            yield max((long_s, *overs)), f"synchronized: {weak.why(synchronized=True)}"
+        if uncrossed := [over_s for over_s in timed if not any(_crosses(delay_s, over_s) for delay_s in shorts)]:
+            yield from ((over_s, f"timeout-protected: {weak.why(synchronized=False)}") for over_s in uncrossed)
+        elif any(run.odd for run in before) and not any(run.failed for run in before):
+            other_s = timed[0] * UNDER / OVER if timed else min(history.delay_s, long_s / 2)
+            if not shorts or (timed and _crosses(shorts[0], timed[0])):
+                yield other_s, "another duration: the first changed only the log output"
 
     # --- more faults
 
@@ -207,6 +210,22 @@ def _by_call_site(found: Iterable[tuple[WeakSpot, Delay]]) -> Iterator[tuple[Wea
         if call_site not in seen:
             seen.add(call_site)
             yield msgspec.structs.replace(weak, spot=call_site), delay
+
+
+def _over_limits(weak: WeakSpot, history: History) -> list[float]:
+    """The durations that exceed the shortest and the longest time limit of a spot; none if it isn't timeout-protected. If the
+    limits are near each other, one duration exceeds both."""
+    if not weak.timed:
+        return []
+    known = weak.limits_s or (0.0,)
+    chosen = known[-1:] if known[-1] <= known[0] * _NEAR else (known[0], known[-1])
+    return [over_limit(limit_s, history) for limit_s in chosen]
+
+
+def _crosses(delay_s: float, over_s: float) -> bool:
+    """Was this delay longer than the time limit that `over_s` exceeds? A limit that differs a little from run to run leads to one
+    delay."""
+    return delay_s * OVER > over_s
 
 
 def _trigger(weak: WeakSpot, tried: PastDelays) -> Trigger:

@@ -2,7 +2,8 @@
 call stack.
 
 The source shows locks, loops, barriers and clocks that no agent observes. A run shows who called whom, which locks were
-held and which time limits were in force. Either makes a spot weak; its reasons say which.
+held, which time limits were in force, and the values that the source compares clocks with. Either makes a spot weak;
+its reasons say which.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from undermine.analysis.exposure.compared_limits import ComparedLimit, ObservedNumbers
 from undermine.analysis.exposure.exposure import Exposure, Spot
 from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.program import SYNCHRONIZED, TIMED, Region, StaticPoint
@@ -39,6 +41,19 @@ class WeakSpot(msgspec.Struct, frozen=True):
     regions: tuple[Region, ...] = ()
     group: str = ""
     """The call site of its representative."""
+    compared: tuple[ComparedLimit, ...] = ()
+    """The limits that decide its regions, the shortest first."""
+
+    @property
+    def limits_s(self) -> tuple[float, ...]:
+        """The known time limits, the shortest first: those in force, and those compared with a clock."""
+        in_force = [self.exposure.limit_s] if self.exposure.limit_s else []
+        return tuple(sorted({*in_force, *(each.limit_s for each in self.compared)}))
+
+    @property
+    def limit_s(self) -> float:
+        """The shortest time limit; 0 if none is known."""
+        return min(self.limits_s, default=0.0)
 
     @property
     def synchronized(self) -> bool:
@@ -57,7 +72,13 @@ class WeakSpot(msgspec.Struct, frozen=True):
         """The reasons of one kind in words, with their evidence."""
         kinds = SYNCHRONIZED if synchronized else TIMED
         said = [f"{region.kind}: {region.why} ({region.where})" for region in self.regions if region.kind in kinds]
-        return "; ".join(filter(None, (*said[:_REASONS_MAX], self.exposure.why)))
+        compared = [f"{each.why} at {each.where}" for each in self._ends] if not synchronized else []
+        return "; ".join(filter(None, (*said[:_REASONS_MAX], *compared, self.exposure.why)))
+
+    @property
+    def _ends(self) -> tuple[ComparedLimit, ...]:
+        """The shortest and the longest limit that was compared with a clock."""
+        return tuple(dict.fromkeys((*self.compared[:1], *self.compared[-1:])))
 
     def reasons(self, *, synchronized: bool) -> tuple[Reason, ...]:
         """The reasons of one kind, each with its evidence: those of the source, then those of runs."""
@@ -70,10 +91,13 @@ class WeakSpot(msgspec.Struct, frozen=True):
             found.setdefault(_WORDS["critical"], []).append(Evidence("lock", "runs held a lock that was acquired there", lock))
         for wait in exposure.waits if synchronized else ():
             found.setdefault("others wait for it", []).append(Evidence("wait", "runs waited there", wait))
+        found = {text: evidence[:_REASONS_MAX] for text, evidence in found.items()}
         if exposure.limit_s and not synchronized:
             limit = Evidence("limit", f"runs had a time limit of {exposure.limit_s:.3g} s", exposure.limit_by)
             found.setdefault(_WORDS["timeout"], []).append(limit)
-        return tuple(Reason(text, tuple(evidence[:_REASONS_MAX])) for text, evidence in found.items())
+        for compared in self._ends if not synchronized else ():
+            found.setdefault(_WORDS["timeout"], []).append(Evidence("limit", compared.why, compared.where))
+        return tuple(Reason(text, tuple(evidence)) for text, evidence in found.items())
 
 
 class WeakSpots:
@@ -84,12 +108,13 @@ class WeakSpots:
         self._scripts = program.scripts
         self._same = same_interpreter
 
-    def of(self, exposures: Mapping[Spot, Exposure]) -> list[WeakSpot]:
+    def of(self, exposures: Mapping[Spot, Exposure], numbers: ObservedNumbers | None = None) -> list[WeakSpot]:
         """All spots, weak or not, in the order in which runs showed them."""
         ranked = sorted(exposures.items(), key=lambda item: (item[1].order, item[0]))
-        return [self._joined(spot, exposure) for spot, exposure in ranked]
+        numbers = numbers or ObservedNumbers()
+        return [self._joined(spot, exposure, numbers) for spot, exposure in ranked]
 
-    def _joined(self, spot: Spot, exposure: Exposure) -> WeakSpot:
+    def _joined(self, spot: Spot, exposure: Exposure, numbers: ObservedNumbers) -> WeakSpot:
         static = self._static(spot, exposure)
         stack = tuple(self._named(spot.role, loc) for loc in exposure.stack)
         may_be = static.regions if static else ()
@@ -97,7 +122,16 @@ class WeakSpots:
             self._facts.on(stack) if self._same and stack else may_be
         )  # another Python version counts ordinals differently
         group = static.group if static and static.group else spot.loc
-        return WeakSpot(spot, exposure, regions, group)
+        return WeakSpot(spot, exposure, regions, group, self._compared(spot.role, regions, numbers))
+
+    def _compared(
+        self, role: str, regions: Iterable[Region], numbers: ObservedNumbers
+    ) -> tuple[ComparedLimit, ...]:
+        def in_events(module: str) -> str:
+            return _SCRIPT if self._scripts.get(role) == module else module
+
+        limits = dict.fromkeys(limit for region in regions for limit in region.limits)
+        return tuple(sorted({each for limit in limits for each in numbers.limits(role, limit, in_events)}))
 
     def _static(self, spot: Spot, exposure: Exposure) -> StaticPoint | None:
         loc = self._named(spot.role, spot.loc)
