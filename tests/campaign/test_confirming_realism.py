@@ -14,7 +14,8 @@ from undermine.model.run import Conditions, Moment, RunView, SlowOp
 from undermine.testing import point
 
 WRITE, SYNC = point("file.write"), point("file.fsync", loc="app:sync#1")
-ALL = [*["baseline"] * 2, "a", *["confirm"] * 2, *["control"] * 2]
+FOUND = [*["baseline"] * 2, "a"]
+RERUNS = [*["confirm"] * 2, *["control"] * 2]
 
 
 def delay(at=WRITE) -> tuple[Step, ...]:
@@ -47,17 +48,39 @@ def engine(tmp_path: Path) -> FakeEngine:
 
 def test_a_delay_that_a_slow_disk_causes_is_believed(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", delay(SYNC))], breaks).run(ENDLESS)
-    assert engine.runner.strategies == [*ALL, "realism"]
-    assert engine.runner.conditions[-1] == Conditions(observe_all=True, slow_s=10.0)
+    assert engine.runner.strategies == [*FOUND, "realism", *RERUNS]
+    assert engine.runner.conditions[len(FOUND)] == Conditions(observe_all=True, slow_s=10.0)
     assert (finding.rate, finding.realism.answer, finding.believed) == ("2/2, 0/2 without the fault", "realistic", True)
     assert store.findings() == (finding,)
 
 
-def test_a_delay_that_no_device_causes_is_kept_with_its_reason_but_not_believed(engine, store) -> None:
+def test_a_delay_that_no_device_causes_is_dropped_by_one_run_and_kept_with_its_reason(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert (finding.confirmed, finding.dropped, finding.believed) == (True, True, False)
+    assert engine.runner.strategies == [*FOUND, "realism"]
+    assert (finding.rate, finding.dropped, finding.believed) == ("not re-run", True, False)
     assert "took 0.4 ms: written data waits in memory" in finding.realism.text
-    assert len(finding.runs) == 3, "the run with the slow device is none that failed"
+    assert len(finding.runs) == 1, "the run with the slow device is none that failed"
+
+
+def test_an_operation_is_asked_about_once_and_not_for_each_symptom_or_plan(engine, store) -> None:
+    def says(run: RunView) -> str:
+        return breaks(run) and f"{breaks(run)} {'once' if run.plan.steps[0].trigger.nth == 1 else 'again'}"
+
+    plans = [(Step(At(WRITE, nth=number), Delay(5.0)),) for number in (1, 2)]
+    first, second = observed(engine, store, [Fixed("a", *plans)], says).run(ENDLESS)
+    assert engine.runner.strategies == [*FOUND, "realism", "a"]
+    assert (first.symptom, second.symptom, second.dropped) == ("it breaks once", "it breaks again", True)
+    assert second.realism == first.realism
+
+
+def test_a_realistic_operation_is_not_asked_about_again_either(engine, store) -> None:
+    def says(run: RunView) -> str:
+        return breaks(run) and f"{breaks(run)} {'once' if run.plan.steps[0].trigger.nth == 1 else 'again'}"
+
+    plans = [(Step(At(SYNC, nth=number), Delay(5.0)),) for number in (1, 2)]
+    _, second = observed(engine, store, [Fixed("a", *plans)], says).run(ENDLESS)
+    assert engine.runner.strategies == [*FOUND, "realism", *RERUNS, "a", *RERUNS]
+    assert (second.symptom, second.realism.answer, second.believed) == ("it breaks again", "realistic", True)
 
 
 def test_an_unrealistic_finding_does_not_hide_a_realistic_one(engine, store) -> None:
@@ -68,18 +91,13 @@ def test_an_unrealistic_finding_does_not_hide_a_realistic_one(engine, store) -> 
 
 def test_other_faults_need_no_slow_device(engine, store) -> None:
     (finding,) = observed(engine, store, [Fixed("a", (Step(At(WRITE), Crash()),))], breaks).run(ENDLESS)
-    assert (engine.runner.strategies, finding.realism.answer) == (ALL, "")
-
-
-def test_a_flaky_or_unconfirmed_finding_needs_no_slow_device(engine, store) -> None:
-    observed(engine, store, [Fixed("a", delay())], lambda run: "it breaks" if run.plan.steps else "").run(ENDLESS)
-    assert "realism" not in engine.runner.strategies
+    assert (engine.runner.strategies, finding.realism.answer) == ([*FOUND, *RERUNS], "")
 
 
 def test_without_slow_devices_a_finding_stays_believed_and_says_why(engine, store) -> None:
     engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert (engine.runner.strategies, finding.believed) == (ALL, True)
+    assert (engine.runner.strategies, finding.believed) == ([*FOUND, *RERUNS], True)
     assert str(finding.realism) == "not checked: a slow disk needs Linux"
 
 
@@ -87,13 +105,13 @@ def test_a_dropped_finding_stays_dropped_if_the_next_session_cannot_check(engine
     observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     engine.runner.lacking_devices = {"disk": "a slow disk needs Linux", "network": ""}
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert (engine.runner.strategies, finding.dropped) == ([*ALL, "realism"], True)
+    assert (engine.runner.strategies, finding.dropped) == ([*FOUND, "realism"], True)
 
 
 def test_the_realism_check_can_be_turned_off(tmp_path, engine, store) -> None:
     engine.config = configured(tmp_path, TOML + "realism_s = 0\n")
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert (engine.runner.strategies, finding.realism.answer, finding.believed) == (ALL, "", True)
+    assert (engine.runner.strategies, finding.realism.answer, finding.believed) == ([*FOUND, *RERUNS], "", True)
 
 
 def test_a_realism_check_that_did_not_fire_there_is_repeated_once(engine, store) -> None:
@@ -107,21 +125,21 @@ def test_a_realism_check_that_did_not_fire_there_is_repeated_once(engine, store)
 
     engine.runner.moments = moments
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert engine.runner.strategies == [*ALL, "realism", "realism"]
+    assert engine.runner.strategies == [*FOUND, "realism", "realism"]
     assert finding.dropped
 
 
 def test_the_next_session_finishes_a_killed_realism_check(engine, store) -> None:
-    engine.runner.dies_at = len(ALL) + 1
+    engine.runner.dies_at = len(FOUND) + 1
     with pytest.raises(KeyboardInterrupt):
         observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
     engine.runner.dies_at = 0
     (finding,) = observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert engine.runner.strategies == [*ALL, "realism", "realism"]
+    assert engine.runner.strategies == [*FOUND, "realism", "realism"]
     assert engine.runner.conditions[-1].slow_s == 10.0
     assert finding.dropped
     observed(engine, store, [Fixed("a", delay())], breaks).run(ENDLESS)
-    assert len(engine.runner.strategies) == len(ALL) + 2, "what is stored is not run again"
+    assert len(engine.runner.strategies) == len(FOUND) + 2, "what is stored is not run again"
 
 
 def test_the_realism_check_is_announced(engine, store) -> None:

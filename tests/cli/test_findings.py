@@ -85,6 +85,8 @@ def test_markup_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[s
         ({"hits": 0}, "title 1 (not reproduced)"),
         ({"control_hits": 1}, "title 1 (flaky: it also fails without the fault)"),
         ({"control_hits": 1}, "reproduced 3/3, 1/3 without the fault"),
+        ({"undecided": True, "tries": 1, "hits": 1}, "title 1 (suspected, to be confirmed)"),
+        ({"undecided": True, "tries": 0, "hits": 0}, "re-runs   to be made by `undermine hunt --resume`"),
         ({"tries": 0, "hits": 0, "control_tries": 0}, "re-runs   not re-run yet"),
         ({"tries": 0, "hits": 0, "elsewhere": 2}, "no result: in 2 re-runs the fault fired elsewhere or not at all"),
         ({"runs": (1,)}, "in 1 run, by random"),
@@ -114,6 +116,9 @@ def test_dropped_findings_have_their_own_section(capsys: pytest.CaptureFixture[s
         "no findings\n\ndropped: no slow device can cause these delays, so these are not bugs\n\nF1 title 1\n"
     )
     assert "reason    the disk was slow and" in text
+    assert "re-runs   reproduced 3/3, 0/3 without the fault" in text
+    one_run_settled_it = finding(realism=Realism("dropped", "the disk was slow"), tries=0, hits=0, control_tries=0)
+    assert "re-runs" not in said(capsys, one_run_settled_it)
     assert text.replace("\n", "").isprintable()
 
 

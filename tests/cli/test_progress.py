@@ -161,7 +161,7 @@ def test_the_board_shows_the_decision_about_a_symptom() -> None:
     assert "(flaky, it fails without the fault too (3/3, 1/3" in board(first, confirming, last)
 
 
-@pytest.mark.parametrize("kind", ["suspect", "confirmed", "flaky", "not reproduced", "dropped"])
+@pytest.mark.parametrize("kind", ["suspect", "waiting", "confirmed", "flaky", "not reproduced", "dropped"])
 def test_without_a_terminal_a_decision_is_a_line(lines: Callable[..., list[str]], kind: str) -> None:
     (line,) = lines(decided(kind, "so it is"))
     assert line.endswith("so it is: lost 3 writes")

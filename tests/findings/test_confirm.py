@@ -103,15 +103,18 @@ def test_what_a_plan_leaves_open_may_differ_in_a_re_run() -> None:
 SHOWN, HELD = Rate(3, 3), Rate(3, 0)
 
 
-def delayed(number: int, answer: str, *, probed: bool = True, control: Rate = HELD) -> Attempt:
-    """A plan that was reproduced and has a delay, of which this is known."""
-    made = attempt(number, SHOWN, control)
+def delayed(number: int, answer: str, *, probed: bool = True, again: Rate = SHOWN, control: Rate = HELD) -> Attempt:
+    """A plan with a delay, of which this is known."""
+    made = attempt(number, again, control)
     return msgspec.structs.replace(made, realism=Realism(answer), probe=None if probed else made.plan)  # type: ignore[arg-type]
 
 
-def test_a_device_is_slow_only_when_everything_else_is_decided() -> None:
-    assert todo(delayed(1, "unchecked", probed=False, control=Rate(2, 0))) == (1, "control")
-    assert todo(delayed(1, "unchecked", probed=False)) == (1, "realism")
+def test_a_slow_device_comes_first_since_one_run_may_drop_the_plan() -> None:
+    assert todo(delayed(1, "unchecked", probed=False, again=Rate(), control=Rate())) == (1, "realism")
+    assert todo(delayed(1, "realistic", again=Rate(), control=Rate())) == (1, "confirm")
+    assert todo(delayed(1, "dropped", again=Rate(), control=Rate())) is None
+    assert todo(delayed(1, "unchecked", probed=False, control=Rate(2, 0))) == (1, "realism")
+    assert todo(delayed(1, "unchecked", probed=False, again=Rate(3, 0))) is None, "it was not reproduced anyway"
     assert todo(delayed(1, "unchecked", probed=False), controllable=False) is None
     assert todo(delayed(1, "realistic")) is None
     assert todo(delayed(1, "unchecked")) is None

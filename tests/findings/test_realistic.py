@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from undermine.findings.confirm import Attempt, Reruns
 from undermine.findings.realism import check, delays_of, probe, seconds
 from undermine.model.faults import Crash, Delay, Fault, Hold
 from undermine.model.finding import LandedRun, Realism
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
-from undermine.model.point import Point
+from undermine.model.point import Point, point_of
+from undermine.model.rounds import RoundKind
 from undermine.model.run import AwaitedRequest, SlowOp, Symptom
-from undermine.testing import point
+from undermine.testing import event, point
 
 POSSIBLE = {"disk": "", "network": ""}
 WRITE, SYNC = point("file.write"), point("file.fsync")
@@ -44,6 +46,60 @@ def once(at: Point, took_s: float, mode: str = "thread", **more: object) -> Real
     said, todo = known(first, rerun(probe(first.plan), (at,), slow(at, took_s, **more)))
     assert todo is None
     return said
+
+
+# --- what another plan has measured
+
+
+def reruns(first: LandedRun, *others: LandedRun) -> Attempt:
+    return Reruns([*others, first], POSSIBLE).attempt(first, lambda run: bool(run.symptoms))
+
+
+def measured(at: Point, took_s: float, number: int = 1, delay_s: float = 5.0, **more: object) -> list[LandedRun]:
+    """Another plan that delays the operation, and its run with a slow device."""
+    other = failed((at, Delay(delay_s)))
+    plan = msgspec.structs.replace(other.plan, seed=number)
+    made = rerun(probe(plan), (at,), slow(at, took_s, **more))
+    return [
+        msgspec.structs.replace(other, plan=plan, plan_id=plan.id),
+        msgspec.structs.replace(made, kind=RoundKind.REALISM, run=90 + number),
+    ]
+
+
+def test_an_operation_that_another_plan_delays_is_not_measured_again() -> None:
+    attempt = reruns(failed((point("file.write", node="n2", target="other"), Delay(7.0))), *measured(WRITE, 0.0004))
+    assert (attempt.realism.answer, attempt.realism.runs, attempt.probe) == ("dropped", (91,), None)
+    attempt = reruns(failed((SYNC, Delay())), *measured(SYNC, 10.0))
+    assert (attempt.realism.answer, attempt.probe) == ("realistic", None)
+
+
+@pytest.mark.parametrize(
+    "other", [SYNC, point_of(event("file.write", role="client")), point_of(event("file.write", stack=("app:f#1",)))]
+)
+def test_another_operation_role_or_call_stack_is_measured_itself(other: Point) -> None:
+    attempt = reruns(failed((other, Delay())), *measured(WRITE, 0.0004))
+    assert (attempt.realism.answer, attempt.probe) == ("unchecked", probe(attempt.plan))
+
+
+def test_a_measurement_is_judged_by_the_delay_of_the_plan_that_uses_it() -> None:
+    gave_up = measured(CONNECT, 6.0, error="TimeoutError")
+    assert reruns(failed((CONNECT, Delay(5.0))), *gave_up).realism.answer == "realistic"
+    assert reruns(failed((CONNECT, Delay(8.0))), *gave_up).realism.answer == "dropped"
+
+
+def test_one_unrealistic_delay_of_several_decides_and_realistic_ones_decide_together() -> None:
+    both = failed((WRITE, Delay()), (SYNC, Delay()))
+    assert reruns(both, *measured(WRITE, 0.0004)).realism.answer == "dropped"
+    assert reruns(both, *measured(SYNC, 10.0)).probe == probe(both.plan), "of the other delay nothing is known"
+    again = failed((SYNC, Delay()), (CONNECT, Delay()))
+    attempt = reruns(again, *measured(SYNC, 10.0), *measured(CONNECT, 10.0, 2))
+    assert (attempt.realism.answer, attempt.realism.runs, attempt.probe) == ("realistic", (91, 92), None)
+
+
+def test_a_run_that_measured_nothing_says_nothing_about_other_plans() -> None:
+    first, made = measured(WRITE, 0.0004)
+    broken = msgspec.structs.replace(made, status="broken")
+    assert reruns(failed((WRITE, Delay(7.0))), first, broken).probe is not None
 
 
 # --- what is run

@@ -539,6 +539,10 @@ RAN = [{"plan": plan(Crash(), WHERE), "status": "fired"}]
             "3 bugs, 2 reproduced every time, 1 not re-run.",
         ),
         ([finding(tries=5)], "No confirmed bug; 1 suspicion could not be reproduced."),
+        (
+            [finding(tries=5), finding(undecided=True), finding(tries=1, hits=1, undecided=True)],
+            "No confirmed bug; 2 suspected, to be confirmed; 1 suspicion could not be reproduced.",
+        ),
         ([finding(tries=3, hits=3, control_tries=3)], "1 bug, confirmed with a control."),
         (
             [
@@ -607,6 +611,14 @@ def test_a_card_shows_every_symptom_with_its_rate(tmp_path: Path) -> None:
     assert "worker exits: 2/3" in shown.text
 
 
+def test_a_suspicion_that_waits_for_re_runs_is_shown_as_such(tmp_path: Path) -> None:
+    made, first = one_finding(tmp_path)
+    made.findings(msgspec.structs.replace(first, realism=Realism("dropped", "it took 0.4 ms"), undecided=True))
+    shown = page(made.close())
+    assert "suspected, to be confirmed" in shown.text
+    assert "Dropped" not in shown.text, "another plan may still reproduce it"
+
+
 def test_dropped_findings_have_their_own_section(tmp_path: Path) -> None:
     made, first = one_finding(tmp_path)
     real = msgspec.structs.replace(first, id="F2", symptom="s2", realism=Realism("realistic", "it took <10> s"))
@@ -614,7 +626,7 @@ def test_dropped_findings_have_their_own_section(tmp_path: Path) -> None:
     made.findings(unreal, real)
     shown = page(made.close())
     assert "Slow deviceit took <10> s" in shown.text
-    assert shown.text.index("Dropped The symptom returned") > shown.text.index("Slow deviceit took")
+    assert shown.text.index("Dropped These need a delay") > shown.text.index("Slow deviceit took")
     assert "Dropped: it took 0.4 ms." in shown.text
     assert "1 dropped: no slow device causes the delay" in shown.text
 

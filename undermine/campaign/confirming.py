@@ -2,19 +2,22 @@
 
 The story of `Confirming.run`, for each symptom that is still undecided:
 
-1. The plan that first showed it is run again, alone and with the long wait, until enough runs have fired at the same points.
-2. If none of them fails, the target recovers by itself, or the failure was chance. Then other plans that showed the symptom are
+1. If the plan that first showed it has a delay, it is run with a slow device instead (`findings/realism.py`), unless that
+   operation was measured before. If the slow device does not delay the operation, the plan is dropped, and other plans that
+   showed the symptom are tried.
+2. The plan is run again, alone and with the long wait, until enough runs have fired at the same points.
+3. If none of them fails, the target recovers by itself, or the failure was chance. Then other plans that showed the symptom are
    tried.
-3. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
-4. If the plan has a delay, it is run once more with a slow device instead (`findings/realism.py`). If the slow device does not
-   delay the operation, the plan is dropped, and other plans that showed the symptom are tried.
+4. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
 
-The next re-run is computed from the campaign store, so a resumed campaign continues where the killed one stopped.
+The next re-run is computed from the campaign store. So `run` may stop between two re-runs, and a later call, or a resumed
+campaign, continues there. Meanwhile the finding is stored as undecided: suspected, to be confirmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -32,7 +35,11 @@ from undermine.store.database import CampaignStore
 
 
 class Confirming:
-    """Confirms the suspicions of one campaign. Runs one plan at a time and ignores the limits of the session."""
+    """Confirms the suspicions of one campaign, one plan at a time.
+
+    While experiments wait, call `run`: it stops when the re-runs of this session have used their share of its budget. At the end,
+    call `catch_up`.
+    """
 
     def __init__(
         self,
@@ -46,13 +53,35 @@ class Confirming:
         self._store = store
         self._plan_runner = plan_runner
         self._suppression_of = suppression_of
+        self._announced: set[str] = set()
+        """The symptoms that were announced as waiting."""
+        self._end_s = math.inf
+        """The seconds of re-runs in this campaign after which `run` stops."""
+
+    def begin(self, budget_s: float) -> None:
+        """Begin a session with this budget."""
+        self._end_s = self._store.reruns_s() + self._config.hunt.confirm_share * budget_s
 
     def run(self) -> tuple[Finding, ...]:
-        """Confirm or refute every suspicion so far; return all findings. A finding that is ruled out may leave another symptom
-        of its runs as a new suspicion."""
+        """Confirm or refute the suspicions so far, as far as the share of the budget allows; return all findings."""
+        return self._confirm(lambda: self._store.reruns_s() < self._end_s)
+
+    def catch_up(self) -> tuple[Finding, ...]:
+        """Confirm or refute every suspicion so far, however long it takes; return all findings."""
+        return self._confirm(lambda: True)
+
+    def _confirm(self, may: Callable[[], bool]) -> tuple[Finding, ...]:
+        """Make re-runs until everything is decided, or `may`, which is asked before each of them, says no.
+
+        A finding that is ruled out may leave another symptom of its runs as a new suspicion.
+        """
         suspected = self._suspicions()
-        while undecided := next(filter(self._next_rerun, suspected), None):
-            self._decide(undecided.finding.symptom)
+        while waiting := [each.finding.symptom for each in suspected if self._next_rerun(each)]:
+            self._store_findings(suspected)
+            if not may():
+                self._announce(waiting)
+                break
+            self._decide(waiting[0], may)
             suspected = self._suspicions()
         return self._store_findings(suspected)
 
@@ -61,19 +90,31 @@ class Confirming:
         return self._store_findings(self._suspicions())
 
     def _store_findings(self, suspected: Sequence[Suspicion]) -> tuple[Finding, ...]:
-        found = tuple(self._with_reasons(suspicion.finding) for suspicion in suspected)
+        found = tuple(self._finding(suspicion) for suspicion in suspected)
         self._store.write_findings(found)
         return found
 
-    def _with_reasons(self, finding: Finding) -> Finding:
-        return msgspec.structs.replace(finding, reasons=self._store.reasons(finding.runs[0]) if finding.runs else ())
+    def _finding(self, suspicion: Suspicion) -> Finding:
+        """The finding, with the reasons of strategies, and whether re-runs are still to come."""
+        reasons = self._store.reasons(suspicion.finding.runs[0]) if suspicion.finding.runs else ()
+        return msgspec.structs.replace(
+            suspicion.finding, undecided=self._next_rerun(suspicion) is not None, reasons=reasons
+        )
 
-    def _decide(self, symptom: str) -> None:
-        """Re-run plans until the suspicion with this symptom is decided."""
+    def _announce(self, waiting: Sequence[str]) -> None:
+        """Tell which suspicions wait, each of them once."""
+        for symptom in waiting:
+            if symptom not in self._announced:
+                self._plan_runner.tell("waiting", f"suspected, to be confirmed: {symptom}", symptom=symptom)
+        self._announced.update(waiting)
+
+    def _decide(self, symptom: str, may: Callable[[], bool]) -> None:
+        """Re-run plans until the suspicion with this symptom is decided, or time is up."""
         self._plan_runner.tell("suspect", f"confirming: {symptom}", symptom=symptom)
-        while (suspicion := self._find(symptom)) and (todo := self._next_rerun(suspicion)):
+        todo: tuple[Attempt, Rerun] | None = None
+        while (suspicion := self._find(symptom)) and (todo := self._next_rerun(suspicion)) and may():
             self._rerun(suspicion, *todo)
-        if suspicion:
+        if suspicion and not todo:
             kind, text = _outcome(suspicion.finding)
             self._plan_runner.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
 

@@ -11,10 +11,10 @@ The story of `Campaign.run`:
 6. Before a plan runs, its landings are compared with those of all runs. If another run has tried them, that run counts for the
    plan. Else run, judge and store it. A broken run is repeated, at most twice. So is a run that failed or did not fire while the
    machine was too busy; it is repeated while no other run is under way. A plan that did not fire is tried again in later turns.
-7. A new symptom is a suspicion, also in a benign run. It is confirmed or refuted at once, one run at a time and outside the
-   budget: the same plan with the long wait fails k of n times, the same moments without the fault 0 of n times.
+7. A new symptom is a suspicion, also in a benign run. It is confirmed or refuted at once, one run at a time: the same plan with
+   the long wait fails k of n times, the same moments without the fault 0 of n times. This may use a share of the budget.
 8. Group the failing runs into findings, one for each symptom. Stop when the budget or the number of runs is used up, or no
-   strategy proposes a plan.
+   strategy proposes a plan. Then confirm the suspicions that wait, however long it takes.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class Campaign:
     def run(self, limits: Limits) -> tuple[Finding, ...]:
         """Run one session of the campaign; return all findings."""
         allowance = Allowance(limits)
+        self.confirming.begin(limits.budget_s)
         if interrupted := self._store.interrupted():
             for run in interrupted:
                 tidy(self.plan_runner.folder(run), keep_data=False)
@@ -168,7 +169,7 @@ class Campaign:
                 exhausted.add(strategy.name)
                 continue
             self._run_some(slots, limits, allowance)
-        return self.findings()
+        return self.confirming.catch_up()
 
     def _first_rounds(self, jobs: int) -> None:
         """Ask each strategy for its first plans before any of them runs, so that reasons of several strategies can meet."""
@@ -354,8 +355,8 @@ class Campaign:
                 self._run_some(slots, limits, allowance)
 
     def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
-        """Run plans of one round, `jobs` at a time, until one shows a new symptom, which is confirmed before more plans run. A
-        strategy that never ran gets one run even if the time is over."""
+        """Run plans of one round, `jobs` at a time, until one shows a new symptom, which is confirmed before more plans run if
+        the share of re-runs allows it. A strategy that never ran gets one run even if the time is over."""
         begun = time.monotonic()
         sure_of_one = not self._store.past_runs(slots[0].strategy)
         decided = {finding.symptom for finding in self._store.findings()}

@@ -61,21 +61,26 @@ def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> Non
         out.print(f"\n[bold]{finding.id}[/bold] {plain(finding.title)}")
         for name, text in (
             ("injected", str(finding.plan)),
-            ("re-runs", rate_words(finding)),
+            ("re-runs", rate_words(finding) if finding.tries else ""),
             ("reason", finding.realism.text),
             ("replay", f"undermine replay {finding.id}{options}"),
         ):
-            out.print(f"   {name:<9} {plain(text)}")
+            if text:
+                out.print(f"   {name:<9} {plain(text)}")
 
 
 def _doubt(finding: Finding) -> int:
     """The order of the list: 0 for a confirmed finding, more for a less certain one."""
     if finding.suppressed:
         return 4
+    if finding.undecided:
+        return 1
     return 3 if finding.flaky else 0 if finding.confirmed else 1 if finding.believed else 2
 
 
 def _doubt_words(finding: Finding) -> str:
+    if finding.undecided:
+        return "suspected, to be confirmed"
     if finding.flaky:
         return "flaky: it also fails without the fault"
     return "" if finding.believed else "not reproduced"
@@ -101,6 +106,8 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def rate_words(finding: Finding) -> str:
+    if finding.undecided and not finding.tries:
+        return "to be made by `undermine hunt --resume`"
     if not finding.tries and not finding.elsewhere:
         return "not re-run yet; `undermine replay` measures how often it fails"
     if not finding.tries:

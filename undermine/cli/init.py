@@ -93,6 +93,7 @@ budget = "10m"                  # "90s", "1h30m" or a number of seconds
 # steps = 1                     # the most faults in a run; 2 extends every plan by what any strategy predicts next
 # tries = 5                     # how often a plan is run until its faults fire
 # confirm = 3                   # how often a failing run is repeated to confirm it
+# confirm_share = 0.33          # the part of the budget that re-runs may use while experiments wait
 # realism_s = 10                # believe a delay only if a device that is this much slower causes it; 0: believe any delay
 # baseline_runs = 3             # fault-free runs at the start
 # benign_runs = 3               # then runs with a fault before the clients start, to learn what is normal

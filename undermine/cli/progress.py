@@ -30,6 +30,7 @@ _LINES = (
     "warning",
     "remark",
     "suspect",
+    "waiting",
     "confirmed",
     "flaky",
     "not reproduced",
@@ -38,6 +39,7 @@ _LINES = (
 """Kinds of news that are printed as a line if there is no terminal."""
 _DECISIONS = {
     "suspect": "red",
+    "waiting": "red",
     "confirming": "red",
     "confirmed": "bold red",
     "flaky": "dim",

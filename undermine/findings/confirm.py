@@ -1,19 +1,20 @@
 """Counts how often a plan failed when it was run again, with the fault and without, and decides what to run next. Pure.
 
-A suspicion is a symptom and the plans that led to it. Its first plan is run again with the long wait. A re-run counts only if
-its faults fired where they did in the first failing run. A plan that fails again is compared with its control: the same moments
-without the faults. A plan with a delay is tried with a slow device instead (`realism.py`). If a symptom is not reproduced, or
-only by delays that no device causes, other plans that led to it are tried.
+A suspicion is a symptom and the plans that led to it. A plan with a delay is first tried with a slow device instead
+(`realism.py`): one run may drop it. Then the plan is run again with the long wait. A re-run counts only if its faults fired where
+they did in the first failing run. A plan that fails again is compared with its control: the same moments without the faults. If a
+symptom is not reproduced, or no device causes the delay, other plans that led to it are tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Literal
 
 import msgspec
 
-from undermine.findings.realism import Lacking, check
+from undermine.findings.realism import Lacking, Measured, Operation, check, measure, operation_of
 from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
@@ -63,8 +64,8 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def dropped(self) -> bool:
-        """Was it reproduced, but by a delay that no device causes?"""
-        return self.again.hits > 0 and not self.control.hits and self.realism.answer == "dropped"
+        """Does it need a delay that no device causes?"""
+        return not self.control.hits and self.realism.answer == "dropped"
 
 
 class Reruns:
@@ -73,9 +74,13 @@ class Reruns:
     def __init__(self, runs: Iterable[LandedRun], lacking: Lacking | None = None) -> None:
         self._lacking = lacking
         self._made: dict[tuple[RoundKind, str], list[LandedRun]] = {}
+        self._experiments: dict[str, LandedRun] = {}
+        """The first failing run of each plan."""
         for run in runs:
             if run.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
                 self._made.setdefault((run.kind, run.plan_id), []).append(run)
+            elif run.symptoms:
+                self._experiments.setdefault(run.plan_id, run)
 
     def attempt(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Attempt:
         """The results of the plan that failed in run `first`. `shows` says whether a run, with the fault or without it, is a hit
@@ -86,7 +91,7 @@ class Reruns:
         held = [run for run in control if _first_step_fired(run)]
         shown = tuple(filter(shows, counted))
         failed = sum(map(shows, held))
-        realism, probe = self._realism(first) if shown and not failed else (Realism(), None)
+        realism, probe = self._realism(first) if not failed else (Realism(), None)
         return Attempt(
             first,
             Rate(len(counted), len(shown), len(again) - len(counted)),
@@ -100,7 +105,24 @@ class Reruns:
     def _realism(self, first: LandedRun) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
             return Realism(), None
-        return check(first, lambda plan: self._made.get((RoundKind.REALISM, plan.id), []), self._lacking)
+        return check(first, self._with_slow_device, self._lacking, self._measured)
+
+    def _with_slow_device(self, plan: Plan) -> list[LandedRun]:
+        return self._made.get((RoundKind.REALISM, plan.id), [])
+
+    @cached_property
+    def _measured(self) -> dict[Operation, Measured]:
+        """By operation: the measurement of the first plan that delays it and has one."""
+        found: dict[Operation, Measured] = {}
+        if not any(kind is RoundKind.REALISM for kind, _ in self._made):
+            return found
+        for first in self._experiments.values():
+            operation = operation_of(first)
+            if operation and operation not in found:
+                measured = measure(first, self._with_slow_device)
+                if measured.ops and not measured.todo:
+                    found[operation] = measured
+        return found
 
 
 def fired_alike(run: LandedRun, first: LandedRun) -> bool:
@@ -130,16 +152,16 @@ def next_rerun(
     patience = LASTING if lasting else 1
     tried = 0
     for attempt in attempts:
-        if not attempt.again.enough(wanted, patience):
+        if attempt.dropped:
+            continue
+        enough = attempt.again.enough(wanted, patience)
+        if attempt.probe and (attempt.again.hits or not enough) and has_control(attempt.probe):
+            return attempt, RoundKind.REALISM
+        if not enough:
             return attempt, RoundKind.CONFIRM
         if attempt.again.hits:
-            if not attempt.control.enough(wanted) and has_control(attempt.plan):
-                return attempt, RoundKind.CONTROL
-            if attempt.probe and has_control(attempt.probe):
-                return attempt, RoundKind.REALISM
-            if not attempt.dropped:
-                return None
-            continue
+            controlled = attempt.control.enough(wanted) or not has_control(attempt.plan)
+            return None if controlled else (attempt, RoundKind.CONTROL)
         tried += attempt.again.tries > 0
         if tried == PLANS_MAX:
             break

@@ -6,6 +6,8 @@ decides: if it is shorter than the device's delay, a slow device does not delay 
 
 A receive that did not wait proves nothing if its data had arrived before the network was slow. Then one more run makes the
 network slow before the request that this data answers (`AwaitedRequest`).
+
+An operation (role, operation, call stack) is measured once in a campaign: other plans that delay it use that measurement.
 """
 
 from __future__ import annotations
@@ -28,6 +30,19 @@ Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a plan with slow devices, oldest first."""
 Lacking = Mapping[str, str]
 """By device: the reason why it cannot be slow here."""
+Operation = tuple[str, str, str]
+"""Role, operation and call stack: on any node, for any target."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """How long delayed operations took while their device was slow, by the steps of the plan that delays them."""
+
+    ops: tuple[SlowOp, ...] = ()
+    led: frozenset[int] = frozenset()
+    """The steps whose device was slow from an earlier request on."""
+    runs: tuple[int, ...] = ()
+    todo: Plan | None = None
+    """The next plan to run, if that may tell more."""
 
 _READS = frozenset(
     op
@@ -73,36 +88,75 @@ def _before(trigger: Trigger) -> Trigger:
     return trigger
 
 
-def check(first: LandedRun, made: Made, lacking: Lacking) -> tuple[Realism, Plan | None]:
-    """The realism of the plan that failed in run `first`, and the next plan to run if that may tell more."""
+def check(
+    first: LandedRun, made: Made, lacking: Lacking, known: Mapping[Operation, Measured] = {}
+) -> tuple[Realism, Plan | None]:
+    """The realism of the plan that failed in run `first`, and the next plan to run if that may tell more.
+
+    `known` has the measurements of operations that other plans delay.
+    """
     delays = _landed(first)
     if not delays:
         return Realism(), None
-    for step, point in delays:
+    for _, step, point in delays:
         if why := _unfit(step, point):
             return Realism("unchecked", why), None
-    realism, todo = _so_far(first, made)
-    why = _impossible(delays, lacking)
+    measured = measure(first, made)
+    if not measured.ops or measured.todo:
+        measured = _borrowed(delays, known) or measured
+    realism, todo = _answer(first, measured), measured.todo
+    why = _impossible([point for _, _, point in delays], lacking)
     return (Realism("unchecked", why, realism.runs), None) if todo and why else (realism, todo)
 
 
-def _landed(first: LandedRun) -> tuple[tuple[Step, Point], ...]:
-    """The delays that took effect, and their points. Other delays had no part in the failure."""
+def _landed(first: LandedRun) -> tuple[tuple[int, Step, Point], ...]:
+    """The delays that took effect: their numbers, steps and points. Other delays had no part in the failure."""
     numbers = delays_of(first.plan)
-    return tuple((first.plan.steps[number], point) for number, point in first.landed if number in numbers)
+    return tuple((number, first.plan.steps[number], point) for number, point in first.landed if number in numbers)
 
 
-def _so_far(first: LandedRun, made: Made) -> tuple[Realism, Plan | None]:
-    """The realism by the runs so far, and the next plan to run."""
+def operation_of(first: LandedRun) -> Operation | None:
+    """The operation that the plan delays; None if it has no delay, or several."""
+    delays = _landed(first)
+    return _operation(delays[0][2]) if len(delays) == 1 else None
+
+
+def _operation(point: Point) -> Operation:
+    return point.get("role"), point.get("op"), point.get("stack")
+
+
+def measure(first: LandedRun, made: Made) -> Measured:
+    """The measurements of the plan that failed in run `first`, by the runs so far."""
     plan = probe(first.plan)
     known, todo = _known(first, plan, made(plan), {})
+    runs = tuple(run.run for run in made(plan))
     leads = {op.step: op.lead for op in known if op.lead and _came_before(op)}
     if todo or not leads:
-        return _answer(first, known, made(plan)), todo
+        return Measured(known, frozenset(), runs, todo)
     earlier = probe(first.plan, leads)
     more, todo = _known(first, earlier, made(earlier), leads)
-    runs = (*made(plan), *made(earlier))
-    return _answer(first, more, runs, frozenset(leads)) if more else _answer(first, known, runs), todo
+    runs += tuple(run.run for run in made(earlier))
+    return Measured(more, frozenset(leads), runs, todo) if more else Measured(known, frozenset(), runs, todo)
+
+
+def _borrowed(delays: Sequence[tuple[int, Step, Point]], known: Mapping[Operation, Measured]) -> Measured | None:
+    """Measurements of other plans for the delays of this plan; None if they don't decide.
+
+    They decide if every delay has one, or if one delay is unrealistic.
+    """
+    found: list[tuple[int, Step, Measured]] = []
+    for number, step, point in delays:
+        if other := known.get(_operation(point)):
+            found.append((number, step, other))
+    unreal = [each for each in found if _judge(each[1], each[2].ops[0], bool(each[2].led)).answer == "dropped"]
+    deciding = unreal[:1] or (found if len(found) == len(delays) else [])
+    if not deciding:
+        return None
+    return Measured(
+        tuple(msgspec.structs.replace(other.ops[0], step=number) for number, _, other in deciding),
+        frozenset(number for number, _, other in deciding if other.led),
+        tuple(dict.fromkeys(run for _, _, other in deciding for run in other.runs)),
+    )
 
 
 def _unfit(step: Step, point: Point) -> str:
@@ -117,9 +171,9 @@ def _unfit(step: Step, point: Point) -> str:
     return ""
 
 
-def _impossible(delays: Sequence[tuple[Step, Point]], lacking: Lacking) -> str:
+def _impossible(points: Sequence[Point], lacking: Lacking) -> str:
     """The reason why a needed device cannot be slow here; "" if all can."""
-    return next((lacking[device] for _, point in delays for device in point.devices if lacking.get(device)), "")
+    return next((lacking[device] for point in points for device in point.devices if lacking.get(device)), "")
 
 
 def _known(
@@ -161,15 +215,13 @@ def _gave_up(op: SlowOp) -> bool:
     return any(word in op.error.lower() for word in _LIMITS)
 
 
-def _answer(
-    first: LandedRun, ops: Sequence[SlowOp], runs: Sequence[LandedRun], led: frozenset[int] = frozenset()
-) -> Realism:
+def _answer(first: LandedRun, measured: Measured) -> Realism:
     """`dropped` if one delay is unrealistic, `realistic` if all delays are realistic."""
-    numbers = tuple(run.run for run in runs)
-    if not ops:
-        why = "the operation was not reached again while the device was slow" if runs else "not tried yet"
+    numbers = measured.runs
+    if not measured.ops:
+        why = "the operation was not reached again while the device was slow" if numbers else "not tried yet"
         return Realism("unchecked", why, numbers)
-    judged = [_judge(first.plan.steps[op.step], op, op.step in led) for op in ops]
+    judged = [_judge(first.plan.steps[op.step], op, op.step in measured.led) for op in measured.ops]
     for answer in ("dropped", "unchecked"):
         for realism in judged:
             if realism.answer == answer:

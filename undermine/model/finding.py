@@ -123,6 +123,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Why strategies predicted that a fault hurts there, whichever of them ran the plan."""
     symptoms: tuple[ShownSymptom, ...] = ()
     """Everything that runs of the plan showed, worst first; none in older campaigns."""
+    undecided: bool = False
+    """Must more re-runs be made before it is known whether it is a bug?"""
 
     @property
     def main_verdict(self) -> Verdict | None:
@@ -149,8 +151,8 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def dropped(self) -> bool:
-        """Was it reproduced, but only by a delay that no slow device causes?"""
-        return self.confirmed and self.realism.answer == "dropped"
+        """Does it need a delay that no slow device causes?"""
+        return self.realism.answer == "dropped" and not (self.flaky or self.undecided)
 
     @property
     def ruled_out(self) -> bool:
@@ -159,9 +161,9 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def believed(self) -> bool:
-        """Is it reported? It was reproduced or not yet re-run, needs a fault that can happen, and is not suppressed."""
+        """Is it reported as a bug? It was reproduced or never re-run, needs a fault that can happen, and is not suppressed."""
         untried = not self.tries and not self.elsewhere
-        return (self.confirmed or untried) and not self.ruled_out
+        return (self.confirmed or untried) and not (self.ruled_out or self.undecided)
 
     @property
     def rate(self) -> str:

@@ -176,6 +176,8 @@ def certainty_of(finding: Finding) -> tuple[str, str]:
     """The reproduction rate as (words, CSS class)."""
     if finding.suppressed:
         return "suppressed", "never"
+    if finding.undecided:
+        return "suspected, to be confirmed", "untried"
     if finding.dropped:
         return "dropped, no slow device causes it", "never"
     if finding.flaky:

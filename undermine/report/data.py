@@ -41,8 +41,8 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _doubt(finding: Finding) -> int:
-    if finding.believed:
-        return 0 if finding.confirmed else 1
+    if finding.believed or finding.undecided:
+        return 0 if finding.confirmed and finding.believed else 1
     return 5 if finding.suppressed else 4 if finding.dropped else 3 if finding.flaky else 2
 
 

@@ -110,7 +110,9 @@ def _how_sure(believed: Sequence[Finding]) -> str:
 
 def _doubts(findings: Sequence[Finding]) -> Iterator[str]:
     suppressed = sum(bool(f.suppressed) for f in findings)
-    rest = [f for f in findings if not f.suppressed and not f.believed]
+    rest = [f for f in findings if not (f.suppressed or f.believed or f.undecided)]
+    if waiting := sum(f.undecided for f in findings):
+        yield f"{waiting} suspected, to be confirmed"
     flaky = sum(f.flaky for f in rest)
     dropped = sum(f.dropped for f in rest)
     if lost := len(rest) - flaky - dropped:

@@ -314,6 +314,11 @@ class CampaignStore:
         rows = self._all(f"SELECT strategy, SUM(used_s) FROM rounds r WHERE {_PROPOSED_SQL} GROUP BY strategy")
         return {strategy: float(used_s) for strategy, used_s in rows}
 
+    def reruns_s(self) -> float:
+        """The seconds that confirmations, controls and realism checks have used."""
+        kinds = (RoundKind.CONFIRM.value, RoundKind.CONTROL.value, RoundKind.REALISM.value)
+        return float(self._all("SELECT COALESCE(SUM(used_s), 0) FROM rounds WHERE kind IN (?, ?, ?)", *kinds)[0][0])
+
     def past_runs(self, strategy: str = "", kind: RoundKind | None = None) -> tuple[PastRun, ...]:
         """The finished runs, one for each filled slot, in (round, index) order, not in the order in which they ended. `strategy`
         and `kind` select the rounds of one strategy or of one kind."""
