@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_engine import ENDLESS, FakeEngine, Scripted, Whole, campaign, configured, hurts
+from fake_engine import ENDLESS, FakeEngine, Fixed, Scripted, Whole, campaign, configured, hurts
 from rounds import written
 
 from undermine.campaign.loop import Limits
 from undermine.campaign.running import Notice
 from undermine.model.errors import ClusterError, UserError
-from undermine.model.faults import Crash
-from undermine.model.plan import At, Plan, Step
+from undermine.model.faults import Crash, Delay
+from undermine.model.plan import At, Lasted, Plan, Step
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import PointSeen
@@ -102,6 +102,20 @@ def test_a_run_that_breaks_once_is_run_again(engine, store) -> None:
     engine.runner.broken = lambda count: count == 3
     campaign(engine, store, [Scripted("a", 1)]).run(ENDLESS)
     assert [run.status for run in store.past_runs("a")] == ["fired", "fired"]
+
+
+def test_progress_findings_and_rows_say_how_long_a_delay_really_lasted(engine, store) -> None:
+    engine.runner.lasted = (Lasted(0, 4.2, "clients finished"),)
+    heard: list[Notice] = []
+    made = campaign(engine, store, [Fixed("a", (Step(At(point()), Delay(300.0)),))], hurts, heard.append)
+    (finding,) = made.run(ENDLESS)
+    (begun,) = [news.text for news in heard if news.kind == "run" and news.data["strategy"] == "a"]
+    (done,) = [news.text for news in heard if news.kind == "done" and news.data["strategy"] == "a"]
+    assert begun.startswith("delay of up to 300 s before ")
+    assert done.startswith("delay (held 4.2 s, until clients had finished) before ")
+    assert finding.lasted == engine.runner.lasted
+    assert store.findings() == (finding,)
+    assert [row["lasted"] for row in store.run_rows() if row["strategy"] == "a"] == [engine.runner.lasted]
 
 
 def test_a_receipt_of_a_missing_step_stops_nothing(engine, store) -> None:

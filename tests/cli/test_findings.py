@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from undermine.cli.findings import show_findings
-from undermine.model.faults import Crash
+from undermine.cli.findings import judged, show_findings
+from undermine.model.faults import Crash, Delay
 from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Lasted, Plan, Step
 from undermine.model.run import Verdict
 from undermine.testing import point
 
@@ -38,6 +38,17 @@ def finding(number: int = 1, **more: Any) -> Finding:
 def said(capsys: pytest.CaptureFixture[str], *findings: Finding, **more: Any) -> str:
     show_findings(findings, **more)
     return capsys.readouterr().out
+
+
+def test_a_delay_is_shown_with_the_time_that_it_really_lasted(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan((Step(At(point()), Delay(300.0)),))
+    real = (Lasted(0, 4.2, "clients finished"),)
+    found = finding(plan=plan, lasted=real, variants=(Variant("elsewhere", plan, 9, 2, (Lasted(0, 7.1, "no progress"),)),))
+    text = said(capsys, found, finding(2, plan=plan, lasted=real, realism=Realism("dropped", "no disk")))
+    assert text.count("injected  delay (held 4.2 s, until clients had finished) before ") == 2
+    assert "also by   delay (held 7.1 s, until clients made no progress) before " in text
+    assert "300" not in text
+    assert list(judged([found])[0]["lasted"]) == [{"step": 0, "seconds": 4.2, "why": "clients finished"}]
 
 
 def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: pytest.CaptureFixture[str]) -> None:

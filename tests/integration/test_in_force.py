@@ -182,8 +182,18 @@ def test_a_stall_is_judged_with_the_fault_in_force_and_recovers_after_it(run: Ru
     assert all(moment.t_ns < sample.t_ns < record.healed_ns for sample in record.health)
     assert "n1" in {process.node for process in record.stacks}
     assert all(process.t_ns < record.healed_ns for process in record.stacks)
+    (receipt,), (lasted,) = record.receipts, record.timing.faults
+    assert (record.heal_reason, lasted.why, lasted.seconds) == ("no progress", "no progress", round(receipt.held_ns / 1e9, 3))
     (held,) = [op for op in puts(view, "n1") if op.start_ns < record.stalled_ns < op.end_ns]
     assert (held.status, held.args["key"]) == ("ok", "k2")
+
+
+def test_a_pause_ends_when_the_last_client_has_finished(run: Runs) -> None:
+    view = run(Step(At(client_point("put", "n1"), "after", 10), Pause(LONG_S, ("n1",))))
+    assert_fired(view)
+    (lasted,) = view.record.timing.faults
+    assert (view.record.heal_reason, lasted.why) == ("clients finished", "clients finished")
+    assert max(op.end_ns for op in (*puts(view, "n1"), *puts(view, "n2"))) < view.record.healed_ns
 
 
 def test_health_is_not_asked_if_operations_fail_fast(run: Runs) -> None:
@@ -217,6 +227,7 @@ def test_a_workload_that_makes_progress_at_its_time_limit_has_not_stalled(ahead:
 def test_stacks_are_taken_if_one_client_hangs_and_others_make_progress(ahead: dict[str, Future[RunView]]) -> None:
     view = ahead["one hangs"].result()
     assert_fired(view, "cut")
+    assert (view.record.heal_reason, [lasted.why for lasted in view.record.timing.faults]) == ("time limit", ["time limit"])
     assert view.record.stalled_ns == 0
     assert "n1" in {process.node for process in view.record.stacks if process.doing}
     assert all(process.t_ns < view.record.healed_ns for process in view.record.stacks)

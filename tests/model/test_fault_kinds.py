@@ -37,7 +37,6 @@ from undermine.model.faults import (
     Reboot,
     capability,
     carried_out_by,
-    describe_fault,
     duration_s,
     failure_of,
     fault_kind,
@@ -50,7 +49,7 @@ from undermine.model.faults import (
     short_fault,
     stays_down,
 )
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Plan, Step, fault_words
 from undermine.model.point import LEAVING_TRACES, RECEIVES, Point
 from undermine.testing import point
 
@@ -91,7 +90,7 @@ def test_every_fault_is_read_as_it_was_written(row: FaultKind) -> None:
 
 @every_kind
 def test_every_fault_has_words(row: FaultKind) -> None:
-    assert describe_fault(row.struct()).strip(), f"let `describe` of the row {row.name} in {TABLE} say what happens"
+    assert fault_words(row.struct()).strip(), f"let `describe` of the row {row.name} in {TABLE} say what happens"
     assert short_fault(row.struct()).strip(), f"let `label` of the row {row.name} in {TABLE} say what happens"
 
 
@@ -198,14 +197,14 @@ def test_the_names_in_stored_plans_never_change() -> None:
         (Crash(("n2",)), "crash n2"),
         (Reboot(), "reboot (back after 0.3 s)"),
         (Reboot(2.0, ("n1",)), "reboot n1 (back after 2 s)"),
-        (Delay(7.5), "delay of 7.5 s"),
+        (Delay(7.5), "delay of up to 7.5 s"),
         (Error("EIO"), "EIO"),
         (Error("EIO", "file"), "EIO for the file from then on"),
         (Drop(), "drop"),
     ],
 )
 def test_faults_are_described(fault: Fault, text: str) -> None:
-    assert describe_fault(fault) == text
+    assert fault_words(fault) == text
 
 
 def test_a_hold_is_not_a_fault() -> None:

@@ -18,10 +18,10 @@ from tables import for_each
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash, Delay, Error, Pause, Reboot
 from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
-from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, When
+from undermine.model.plan import At, Compare, FirstUnseen, Lasted, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.predictions.candidate import Evidence, Reason
-from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Verdict
+from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Timing, Verdict
 from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 from undermine.report import data, head, html
@@ -401,6 +401,20 @@ def test_hostile_text_everywhere(tmp_path: Path) -> None:
     assert "more characters" in shown.text
     assert "bytes come before it" in shown.text
     assert len(shown.raw.encode()) < 2_000_000
+
+
+def test_a_card_and_the_table_of_runs_say_how_long_a_delay_really_lasted(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    what, real = plan(Delay(300.0), WHERE), (Lasted(0, 4.2, "clients finished"),)
+    receipts = [Receipt(0, "s2", "delay", at_s(2.9), held_ns=4_200_000_000)]
+    run = made.run("sieve", what, made=record(0, what, receipts, timing=Timing(faults=real)), verdicts=[failing()])
+    made.run("sieve", plan(Delay(200.0), WHERE), made=record(0, plan(Delay(200.0), WHERE), status="not_fired"))
+    made.findings(Finding("F1", "data is lost", "lost", what, (run,), ("sieve",), (failing(),), shown_by=run, lasted=real))
+    text = page(made.close()).text
+    assert text.count("held 4.2 s, until clients had finished") == 2
+    assert "delay (held 4.2 s, until clients had finished) before" in text
+    assert "up to 300 s" not in text
+    assert "delay of up to 200 s before" in text, "it did not fire"
 
 
 def test_nodes_that_a_fault_names_are_told_from_the_node_where_it_fires() -> None:

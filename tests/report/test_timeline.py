@@ -113,13 +113,13 @@ def test_a_delay_is_drawn_from_its_beginning() -> None:
     scene = scene_from(run)
     assert scene is not None
     assert scene.marks[0].t_ns == at_s(0.8)
-    assert any("0.800 s s2: delay of 2 s, held for 2.000 s" in title(e) for e in drawn(run).iter("g"))
+    assert any("0.800 s s2: delay, held for 2.000 s" in title(e) for e in drawn(run).iter("g"))
 
 
 @pytest.mark.parametrize(
     ("fault", "action", "band", "words"),
     [
-        (Pause(2.0), "pause", "tl-paused", "pause of 2 s, paused for 2.000 s"),
+        (Pause(2.0), "pause", "tl-paused", "pause, paused for 2.000 s"),
         (Partition(direction="out"), "partition", "tl-cut", "partition, outgoing, cut off for 2.000 s"),
     ],
 )

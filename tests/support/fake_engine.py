@@ -11,7 +11,7 @@ from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.model.event import AgentInfo, Trace
 from undermine.model.faults import Crash, Hold
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Lasted, Plan, Step
 from undermine.model.run import Conditions, Moment, Op, Receipt, RunRecord, RunView, SlowOp, Timing, Verdict
 from undermine.store.rundir import RunDir, save_record
 from undermine.testing import CAPABILITIES, event, point
@@ -107,6 +107,8 @@ class FakeRunner:
         self.moments: Callable[[int, Plan], tuple[Moment, ...]] = lambda count, plan: ()
         self.slow_ops: Callable[[Plan], tuple[SlowOp, ...]] = lambda plan: ()
         """Returns the slow operations of a run of this plan."""
+        self.lasted: tuple[Lasted, ...] = ()
+        """How long the delays of runs that fire last."""
         self.dies_at = 0
         self.fires = True
         self.misses: Callable[[Plan], bool] = lambda plan: False
@@ -155,7 +157,7 @@ class FakeRunner:
             if fired
             else (),
             healed_ns=100,
-            timing=Timing(late_ms_max=self.late_ms(count)),
+            timing=Timing(late_ms_max=self.late_ms(count), faults=self.lasted if fired else ()),
             moments=self.moments(count, plan) if fired else (),
             conditions=conditions,
             slow_ops=self.slow_ops(plan) if conditions.slow_s and fired else (),

@@ -153,7 +153,7 @@ class PlanRunner:
         tidy(folder, keep_data=bool(symptom))
         data = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
         symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
-        self.tell("done", str(slot.plan), **data, symptoms=symptoms, **self._count(judged))
+        self.tell("done", slot.plan.words(record.timing.faults), **data, symptoms=symptoms, **self._count(judged))
         return judged
 
     def _note_try(self, view: RunView, slot: Slot) -> RunView:
@@ -237,7 +237,7 @@ class PlanRunner:
                 self._store.replace_verdicts(row["run"], verdicts, symptom)
                 kind: RoundKind = row["kind"]
                 data = {"run": row["run"], "strategy": row["strategy"] or kind.value, "round": kind.value}
-                self.tell("done", str(row["plan"]), **data, status=row["status"], symptom=symptom)
+                self.tell("done", row["plan"].words(row["lasted"]), **data, status=row["status"], symptom=symptom)
         return changed
 
     def tell(self, kind: str, text: str, **data: Any) -> None:

@@ -18,8 +18,9 @@ import msgspec
 
 from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.blocked_threads import blocked_because, thread_lines
-from undermine.model.faults import describe_fault, restart_after_s, row_of
+from undermine.model.faults import restart_after_s, row_of
 from undermine.model.injected import operations_open
+from undermine.model.plan import fault_words
 from undermine.model.run import END, HealthSample, Op, Rank, RunView, Verdict
 
 SLOWER_MAX = 3.0
@@ -355,7 +356,8 @@ def _failure(run: RunView, outage: Outage, samples: Sequence[HealthSample], how:
 
 
 def _fault(run: RunView, window: Window) -> str:
-    return describe_fault(run.plan.steps[window.step].fault)
+    lasted = {one.step: one for one in run.record.timing.faults}.get(window.step)
+    return fault_words(run.plan.steps[window.step].fault, lasted)
 
 
 def _at(run: RunView, window: Window) -> str:

@@ -60,7 +60,7 @@ def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> Non
     for finding in findings:
         out.print(f"\n[bold]{finding.id}[/bold] {plain(finding.title)}")
         for name, text in (
-            ("injected", str(finding.plan)),
+            ("injected", finding.plan.words(finding.lasted)),
             ("re-runs", rate_words(finding) if finding.tries else ""),
             ("reason", finding.realism.text),
             ("replay", f"undermine replay {finding.id}{options}"),
@@ -87,7 +87,7 @@ def _doubt_words(finding: Finding) -> str:
 
 
 def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
-    yield "injected", str(finding.plan)
+    yield "injected", finding.plan.words(finding.lasted)
     by = ", ".join(finding.strategies)
     faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
     yield "seen", f"in {count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"
@@ -98,7 +98,7 @@ def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.confirmed and finding.realism.answer:
         yield "device", str(finding.realism)
     for variant in finding.variants[:_VARIANTS_SHOWN]:
-        yield "also by", f"{variant.plan} ({count(variant.runs, 'run')})"
+        yield "also by", f"{variant.plan.words(variant.lasted)} ({count(variant.runs, 'run')})"
     if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:
         yield "also by", f"faults at {count(more, 'other place')}"
     if verdict := finding.main_verdict:

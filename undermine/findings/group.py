@@ -287,6 +287,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verd
         variants=tuple(_variants(group.experiments, site(attempt.first))),
         faults=tuple(dict.fromkeys(kind for run in group.experiments for kind in kinds(run))),
         shown_by=shown.run,
+        lasted=shown.lasted,
         realism=attempt.realism,
         symptoms=tuple(_symptoms(attempt)),
     )
@@ -321,7 +322,7 @@ def _variants(found: Sequence[LandedRun], own: str) -> list[Variant]:
     for name, runs in by_site.items():
         shortest = min(runs, key=lambda run: (len(run.plan.steps), run.run))
         if name != own:
-            variants.append(Variant(name, shortest.plan, shortest.run, len(runs)))
+            variants.append(Variant(name, shortest.plan, shortest.run, len(runs), shortest.lasted))
     return sorted(variants, key=lambda variant: (-variant.runs, variant.run))[:VARIANTS_MAX]
 
 

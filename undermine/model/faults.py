@@ -147,6 +147,8 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     """Shorter words for reports, without the nodes; None: the words of `describe`."""
     detail: Callable[[F], str] = lambda _: ""
     """A remark that reports add to the label."""
+    untimed: Callable[[F], str] | None = None
+    """If it is held for a planned time at most: the fault in words without that time, for runs that know the real one."""
     band: tuple[str, str] = ("held", "held")
     """How reports draw the time during which it lasts: the CSS class, and a label."""
     failures: tuple[str, ...] = ()
@@ -196,6 +198,10 @@ def _agent_unless_named(fault: Crash | Reboot) -> Carrier:
 
 def _named(kind: str, nodes: tuple[str, ...]) -> str:
     return f"{kind} {' '.join(nodes)}".strip()
+
+
+def _delayed(of: str, fault: Delay) -> str:
+    return f"delay{of}" + (" of this operation only" if fault.mode == "operation" else "")
 
 
 def _not_seconds(value: float) -> str:
@@ -333,9 +339,8 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         carried_out_by=lambda fault: "agent",
         offers=lambda limits, point, nodes: _delay_at(limits, point),
         excused="one client",
-        describe=lambda fault: (
-            f"delay of {fault.delay_s:g} s" + (" of this operation only" if fault.mode == "operation" else "")
-        ),
+        describe=lambda fault: _delayed(f" of up to {fault.delay_s:g} s", fault),
+        untimed=lambda fault: _delayed("", fault),
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
         checks={"delay_s": _not_seconds},
@@ -372,8 +377,9 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         carried_out_by=lambda fault: "tool",
         offers=lambda limits, point, nodes: [Pause(limits.pause_s, nodes)],
         excused="all clients",
-        describe=lambda fault: f"{_named('pause', fault.nodes)} of {fault.pause_s:g} s",
-        label=lambda fault: f"pause of {fault.pause_s:g} s",
+        describe=lambda fault: f"{_named('pause', fault.nodes)} of up to {fault.pause_s:g} s",
+        label=lambda fault: f"pause of up to {fault.pause_s:g} s",
+        untimed=lambda fault: _named("pause", fault.nodes),
         band=("paused", "paused"),
         checks={"pause_s": _not_seconds},
         duration=lambda fault: fault.pause_s,
@@ -440,11 +446,6 @@ def is_fault(injection: Injection) -> TypeGuard[Fault]:
 def fault_kind(fault: Injection) -> str:
     """The name of its kind: `crash`, `reboot`, `delay`, `error`, …"""
     return row_of(fault).name
-
-
-def describe_fault(fault: Injection) -> str:
-    """The fault in words, with the nodes that it names."""
-    return row_of(fault).describe(fault)
 
 
 def short_fault(fault: Injection) -> str:

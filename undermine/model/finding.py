@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from undermine.model.faults import is_fault
-from undermine.model.plan import Plan, final_at
+from undermine.model.plan import Lasted, Plan, final_at
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
 from undermine.model.rounds import RoundKind
@@ -32,6 +32,8 @@ class LandedRun(msgspec.Struct, frozen=True):
     landed: tuple[Landing, ...] = ()
     slow_ops: tuple[SlowOp, ...] = ()
     kind: RoundKind = RoundKind.STRATEGY
+    lasted: tuple[Lasted, ...] = ()
+    """How long its delays and pauses really lasted."""
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
@@ -72,6 +74,8 @@ class Variant(msgspec.Struct, frozen=True):
     plan: Plan
     run: int
     runs: int = 1
+    lasted: tuple[Lasted, ...] = ()
+    """How long the delays and pauses of this run lasted."""
 
 
 class Realism(msgspec.Struct, frozen=True):
@@ -115,6 +119,8 @@ class Finding(msgspec.Struct, frozen=True):
     """The kinds of faults that led to it."""
     shown_by: int = 0
     """The run that shows it best: a confirmed run if there is one."""
+    lasted: tuple[Lasted, ...] = ()
+    """How long the delays and pauses of that run lasted."""
     realism: Realism = Realism()
     """For delays: could a slow device cause them?"""
     suppressed: str = ""

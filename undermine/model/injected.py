@@ -17,12 +17,11 @@ from undermine.model.errors import UserError
 from undermine.model.event import Event
 from undermine.model.faults import (
     Fault,
-    describe_fault,
     failure_of,
     is_fault,
     row_of,
 )
-from undermine.model.plan import At, Place, Step, describe_trigger, place_of, point_at
+from undermine.model.plan import At, Lasted, Place, Step, describe_step, place_of, point_at
 from undermine.model.point import CLIENT, Point
 
 if TYPE_CHECKING:
@@ -99,6 +98,11 @@ class InjectedFault:
         return place_of(self.step.trigger)
 
     @property
+    def lasted(self) -> Lasted | None:
+        """How long it was in force, if it is a delay or a pause."""
+        return next((one for one in self._run.record.timing.faults if one.step == self.index), None)
+
+    @property
     def run_s(self) -> float:
         """Seconds since the run began."""
         return (self.t_ns - self._run.record.started_ns) / 1e9
@@ -168,7 +172,7 @@ class InjectedFault:
                 yield event
 
     def __str__(self) -> str:
-        return f"{describe_fault(self.fault)} {describe_trigger(At(self.point, self.place))}"
+        return describe_step(Step(At(self.point, self.place), self.fault), self.lasted)
 
     def __repr__(self) -> str:
         return f"<{self}>"

@@ -1,4 +1,5 @@
-"""Trigger, Step, Plan: when to inject which fault, and in which order. Triggers are a closed set.
+"""Trigger, Step, Plan: when to inject which fault, and in which order. Triggers are a closed set. Lasted: how long a step's delay
+or pause was really in force.
 
 A plan is also the reproduction file: it holds every parameter of its faults.
 """
@@ -6,22 +7,13 @@ A plan is also the reproduction file: it holds every parameter of its faults.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
-from undermine.model.faults import (
-    Hold,
-    Injection,
-    capability,
-    describe_fault,
-    nodes_of,
-    restart_after_s,
-    row_of,
-    stays_down,
-)
+from undermine.model.faults import Hold, Injection, capability, nodes_of, restart_after_s, row_of, stays_down
 from undermine.model.point import CLIENT, PHASE, Point
 
 Place = Literal["before", "after"]
@@ -90,6 +82,34 @@ class Step(msgspec.Struct, frozen=True):
     same: Same | msgspec.UnsetType = msgspec.UNSET
 
 
+HealReason = Literal["", "clients finished", "no progress", "time limit", "measured"]
+"""Why everything was healed: all clients had finished; nothing had succeeded for `hang_s`; the workload's time was over; or a
+realism check had measured its operations. "": the run broke before, or its record is older than this field."""
+EndReason = HealReason | Literal["its time", "its until", "process died"]
+
+_UNTIL: Mapping[str, str] = {
+    "clients finished": "until clients had finished",
+    "no progress": "until clients made no progress",
+    "time limit": "until the workload's time was over",
+    "measured": "until the slow operations were measured",
+    "its until": "until its end condition occurred",
+    "process died": "until its process died",
+}
+
+
+class Lasted(msgspec.Struct, frozen=True):
+    """How long the delay or pause of a step was in force, and why it ended then."""
+
+    step: int
+    seconds: float
+    why: EndReason = ""
+
+    def words(self, fault: Injection) -> str:
+        """`held 4.2 s, until clients had finished`"""
+        took = f"{self.seconds:.1f} s" if self.seconds >= 0.1 else f"{1000 * self.seconds:.0f} ms"
+        return ", ".join(filter(None, (f"{row_of(fault).band[1]} {took}", _UNTIL.get(self.why))))
+
+
 class Plan(msgspec.Struct, frozen=True):
     """Ordered steps, the seed of the workload, and why the strategy proposed it."""
 
@@ -121,7 +141,12 @@ class Plan(msgspec.Struct, frozen=True):
             return _digest(_typed(self.steps), seed)
 
     def __str__(self) -> str:
-        return ", then ".join(describe_step(step) for step in self.steps) or "no fault"
+        return self.words()
+
+    def words(self, lasted: Iterable[Lasted] = ()) -> str:
+        """The plan in words. For a run, `lasted` has the real times of its delays and pauses."""
+        real = {one.step: one for one in lasted}
+        return ", then ".join(describe_step(step, real.get(n)) for n, step in enumerate(self.steps)) or "no fault"
 
 
 @lru_cache(1 << 15)
@@ -250,7 +275,15 @@ def describe_together(trigger: Then) -> str:
     return f"once {describe_trigger(first)} was seen{_TOGETHER.get(trigger.same, '')}"
 
 
-def describe_step(step: Step) -> str:
+def fault_words(fault: Injection, lasted: Lasted | None = None) -> str:
+    """The fault in words: with its real time if that is known, else with the longest one."""
+    row = row_of(fault)
+    if lasted is None or row.untimed is None:
+        return row.describe(fault)
+    return f"{row.untimed(fault)} ({lasted.words(fault)})"
+
+
+def describe_step(step: Step, lasted: Lasted | None = None) -> str:
     until = f", until {describe_trigger(step.until)}" if step.until else ""
     same = f", {describe_same(step)}" if step.same else ""
-    return f"{describe_fault(step.fault)} {describe_trigger(step.trigger)}{same}{until}"
+    return f"{fault_words(step.fault, lasted)} {describe_trigger(step.trigger)}{same}{until}"

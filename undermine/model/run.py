@@ -13,7 +13,7 @@ from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
 from undermine.model.faults import FAILURES, Fault, fault_kind, nodes_of
 from undermine.model.injected import InjectedFault, Stage, injected_faults
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, HealReason, Lasted, Plan, Step
 from undermine.model.point import Point, point_of
 from undermine.model.stacks import ProcessStacks
 
@@ -24,9 +24,6 @@ OpStatus = Literal["ok", "fail", "unknown", "pending"]
 Phase = Literal["workload", "final"]
 Answer = Literal["pass", "fail", "unknown"]
 Sabotage = Literal["", "dead-node", "hang", "lost-write"]
-HealReason = Literal["", "clients finished", "no progress", "time limit", "measured"]
-"""Why everything was healed: all clients had finished; none got on any more, for `hang_s`; the workload's time was over; or the
-slow operations of a realism check had been measured. "": the run broke before, or is older than this field."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -187,6 +184,8 @@ class Timing(msgspec.Struct, frozen=True):
     own_s: float = 0.0
     late_ms_max: float = 0.0
     late_ms_p95: float = 0.0
+    faults: tuple[Lasted, ...] = ()
+    """How long delays and pauses really lasted."""
 
 
 class WorkloadResult(msgspec.Struct, frozen=True):

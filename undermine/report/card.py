@@ -136,7 +136,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         certainty=certainty,
         why="" if finding.reasons else clip(finding.plan.why, 400),
         reasons=tuple(_reason_rows(finding)),
-        injected=tuple(injections(finding.plan, lines)),
+        injected=tuple(injections(finding.plan, lines, finding.lasted)),
         seen=seen_by(finding, rows),
         receipts=tuple(_receipt_rows(view, receipts)) if view else (),
         evidence=_evidence(verdict, brief),
@@ -222,7 +222,7 @@ def doubts_of(finding: Finding) -> Iterator[str]:
 
 def _variant_rows(finding: Finding) -> Iterator[VariantRow]:
     for variant in finding.variants[:_VARIANTS_MAX]:
-        yield VariantRow(clip(variant.site, 200), clip(str(variant.plan), 300), variant.runs, variant.run)
+        yield VariantRow(clip(variant.site, 200), clip(variant.plan.words(variant.lasted), 300), variant.runs, variant.run)
 
 
 def _news(store: CampaignStore, run: int) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ def _picture(view: RunView, columns: Columns) -> str:
 def _run_note(finding: Finding, view: RunView | None) -> str:
     if view is None or view.plan.steps_id == finding.plan.steps_id:
         return ""
-    return f"This run had another plan with the same symptom: {clip(str(view.plan), 300)}."
+    return f"This run had another plan with the same symptom: {clip(view.plan.words(view.record.timing.faults), 300)}."
 
 
 def _event_at(view: RunView, columns: Columns) -> Event | None:

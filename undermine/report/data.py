@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from undermine.checkers.compose import rank_of
-from undermine.model.faults import is_fault, nodes_of, row_of, short_fault
+from undermine.model.faults import fault_kind, is_fault, nodes_of, row_of, short_fault
 from undermine.model.finding import Finding
-from undermine.model.plan import Plan, Step, Then, describe_same, describe_together, describe_trigger, final_at
+from undermine.model.plan import Lasted, Plan, Step, Then, describe_same, describe_together, describe_trigger, final_at
 from undermine.model.point import PHASE
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank
@@ -61,12 +61,14 @@ def _named(step: Step) -> str:
     return f" on {', '.join(nodes)}" if nodes else ""
 
 
-def injections(plan: Plan, lines: Mapping[str, int]) -> Iterator[Injection]:
-    """The injected faults and their points; `lines`: source lines by point id."""
-    for step in plan.steps:
+def injections(plan: Plan, lines: Mapping[str, int], lasted: Iterable[Lasted] = ()) -> Iterator[Injection]:
+    """The injected faults and their points; `lines`: source lines by point id, `lasted`: the real times of the run that is
+    shown."""
+    real = {one.step: one for one in lasted}
+    for number, step in enumerate(plan.steps):
         at = final_at(step.trigger)
-        fault = short_fault(step.fault) + _named(step)
-        more = row_of(step.fault).detail(step.fault)
+        fault = (fault_kind(step.fault) if number in real else short_fault(step.fault)) + _named(step)
+        more = real[number].words(step.fault) if number in real else row_of(step.fault).detail(step.fault)
         until = f"until {describe_trigger(step.until)}" if step.until else ""
         if at is None or at.point.get("op") == PHASE:
             note = ", ".join(filter(None, (describe_trigger(step.trigger), describe_same(step), more, until)))

@@ -15,9 +15,9 @@ import numpy as np
 
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
-from undermine.model.faults import short_fault
 from undermine.model.run import RunView
 from undermine.report.drawing.event_groups import GROUPS, choose, group
+from undermine.report.drawing.scene import label_of
 from undermine.report.text import clip
 
 EVENTS_MAX = 300_000
@@ -78,7 +78,7 @@ class _Export:
         steps = view.plan.steps
         for receipt in view.receipts:
             known = 0 <= receipt.step < len(steps)
-            words = short_fault(steps[receipt.step].fault) if known and receipt.proves else receipt.action
+            words = label_of(steps[receipt.step].fault, receipt) if known and receipt.proves else receipt.action
             args = {"node": receipt.node, "detail": clip(receipt.detail, 300), "step": receipt.step + 1}
             yield self._instant(f"{words} on {receipt.node}", receipt.begun_ns, args)
         if view.record.healed_ns and view.receipts:

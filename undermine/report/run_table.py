@@ -56,7 +56,7 @@ def run_rows_of(store: CampaignStore, rows: Sequence[Row], findings: Iterable[Fi
         yield RunRow(
             run=row["run"],
             strategy=_WHAT_FOR.get(row["kind"], str(row["strategy"])),
-            plan=clip(str(row["plan"]), 240),
+            plan=clip(row["plan"].words(row["lasted"]), 240),
             status=status,
             verdict=clip(_verdict_words(row, store.verdicts(row["run"])), 200),
             duration=f"{total_s:.1f} s",

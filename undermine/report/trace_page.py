@@ -22,7 +22,7 @@ def page(view: RunView, analysis: TraceAnalysis, told: Summary, words: str, warn
     return env.get_template("trace.html").render(
         **look(env, ("style.css", "spacetime.css"), ("spacetime.js",)),
         words=words,
-        plan=str(view.plan) if view.plan.steps else "",
+        plan=view.plan.words(view.record.timing.faults) if view.plan.steps else "",
         facts=_facts(told),
         warnings=warnings,
         told=told,

@@ -1,12 +1,13 @@
-"""Decides the status of a finished run, and stores its record."""
+"""Decides the status of a finished run and how long its faults lasted, and stores its record."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from undermine.model.event import Trace
-from undermine.model.plan import FirstUnseen, Plan
-from undermine.model.run import Receipt, RunRecord, RunStatus, RunView
+from undermine.model.faults import duration_s, row_of
+from undermine.model.plan import EndReason, FirstUnseen, HealReason, Lasted, Plan
+from undermine.model.run import END, NodeExit, Receipt, RunRecord, RunStatus, RunView
 from undermine.store.rundir import RunDir, save_record, view_of
 
 
@@ -28,6 +29,38 @@ def status_of(
     if isinstance(plan.steps[missing[0]].trigger, FirstUnseen):
         return "exhausted", f"{step_number} reached no unseen point"
     return "not_fired", f"{step_number} never reached its trigger"
+
+
+def lasted(
+    plan: Plan, receipts: Sequence[Receipt], exits: Sequence[NodeExit], healing_ns: int, heal_reason: HealReason
+) -> Iterator[Lasted]:
+    """How long each delay and pause that took effect was in force; on several nodes, the longest time.
+
+    `healing_ns` is when healing began.
+    """
+    for number, step in enumerate(plan.steps):
+        planned_s = duration_s(step.fault)
+        own = [receipt for receipt in receipts if receipt.step == number]
+        proofs = [receipt for receipt in own if receipt.proves]
+        if not proofs or planned_s is None or row_of(step.fault).untimed is None:
+            continue
+        longest = max(proofs, key=lambda receipt: receipt.held_ns)
+        end_ns, why = longest.t_ns, _end_reason(longest, planned_s, own, healing_ns, heal_reason)
+        if longest.held_ns <= 0:  # it never noted its end: its process died, or the run ended first
+            deaths = [e.t_ns for e in exits if e.node == longest.node and e.t_ns >= longest.t_ns]
+            end_ns, why = (min(deaths), "process died") if deaths else (healing_ns, heal_reason)
+        if end_ns > longest.begun_ns:
+            yield Lasted(number, round((end_ns - longest.begun_ns) / 1e9, 3), why)
+
+
+def _end_reason(
+    receipt: Receipt, planned_s: float, own: Sequence[Receipt], healing_ns: int, heal_reason: HealReason
+) -> EndReason:
+    if receipt.held_ns / 1e9 >= planned_s:
+        return "its time"
+    if any(other.action == END and other.t_ns <= receipt.t_ns for other in own):
+        return "its until"
+    return heal_reason if 0 < healing_ns <= receipt.t_ns else ""
 
 
 def save_view(run: RunDir, record: RunRecord, trace: Trace) -> RunView:

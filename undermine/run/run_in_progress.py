@@ -23,11 +23,10 @@ from undermine.inject.compile import compile_steps, meets_phases
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.faults import row_of
-from undermine.model.plan import Plan, point_at
+from undermine.model.plan import HealReason, Plan, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
-    HealReason,
     NodeInfo,
     Receipt,
     RunRecord,
@@ -40,7 +39,7 @@ from undermine.model.run import (
 from undermine.model.stacks import ProcessStacks
 from undermine.run.agent_files import AgentFiles, variable_slots
 from undermine.run.lateness import Lateness
-from undermine.run.recording import save_view, status_of
+from undermine.run.recording import lasted, save_view, status_of
 from undermine.run.slow_devices import SlowDevices
 from undermine.run.slow_operations import slow_operations
 from undermine.run.tool_faults import Saboteur, ToolFaults
@@ -98,7 +97,7 @@ class RunInProgress:
         self._broken = ""
         self._workload = WorkloadResult()
         self._settling = Settling()
-        self._stalled_ns = self._healed_ns = 0
+        self._stalled_ns = self._healing_ns = self._healed_ns = 0
         self._heal_reason: HealReason = ""
         self._stacks: tuple[ProcessStacks, ...] = ()
         self._spent: dict[str, float] = {}
@@ -274,6 +273,7 @@ class RunInProgress:
         self._stacks = tuple(stacks for stacks in found if stacks.node != CLIENT) or self._stacks
 
     def _heal(self) -> None:
+        self._healing_ns = time.monotonic_ns()  # holds may end from now on, before everything is healed
         self._server.heal()
         self._faults.heal()
         self._healed_ns = time.monotonic_ns()
@@ -436,6 +436,7 @@ class RunInProgress:
                 own_s=total_s - waits_s,
                 late_ms_max=lateness.max_ms,
                 late_ms_p95=lateness.p95_ms,
+                faults=tuple(lasted(self._plan, receipts, exits, self._healing_ns, self._heal_reason)),
             ),
         )
         return save_view(self._run, record, trace)

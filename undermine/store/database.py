@@ -22,7 +22,7 @@ import msgspec
 from undermine.checkers.compose import NEWS_CHECKER, symptoms_of
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, LandedRun, Landing, landings
-from undermine.model.plan import Plan
+from undermine.model.plan import Lasted, Plan
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import LandedStep, Tried
@@ -59,6 +59,10 @@ def _landed(text: str) -> tuple[Landing, ...]:
 @lru_cache(_CACHED_MAX)
 def _slow_ops(text: str) -> tuple[SlowOp, ...]:
     return msgspec.json.decode(text, type=tuple[SlowOp, ...])
+
+
+def _lasted(text: str | None) -> tuple[Lasted, ...]:
+    return msgspec.json.decode(text, type=tuple[Lasted, ...]) if text else ()
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -383,8 +387,8 @@ class CampaignStore:
         """All finished runs by number, each as a table of its columns with decoded timing, plan and kind."""
         rows = self._all(
             "SELECT x.run, r.strategy, r.kind, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, "
-            "s.plan FROM runs x JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx "
-            "WHERE x.state = 'done' ORDER BY x.run"
+            "s.plan, json_extract(x.timing, '$.faults') FROM runs x JOIN rounds r USING (round) "
+            "JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' ORDER BY x.run"
         )
         names = (
             "run",
@@ -399,12 +403,14 @@ class CampaignStore:
             "ended",
             "timing",
             "plan",
+            "lasted",
         )
         out = []
         for row in rows:
             entry = dict(zip(names, row, strict=True))
             entry["timing"] = json.loads(entry["timing"]) if entry["timing"] else {}
             entry["plan"] = _plan(entry["plan"])
+            entry["lasted"] = _lasted(entry["lasted"])
             entry["kind"] = RoundKind(entry["kind"])
             out.append(entry)
         return out
@@ -429,7 +435,8 @@ class CampaignStore:
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
         """
         rows = self._all(
-            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind FROM runs x "
+            "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind, "
+            "json_extract(x.timing, '$.faults') FROM runs x "
             "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
             f"CASE WHEN r.kind IN ('{RoundKind.CONFIRM}', '{RoundKind.CONTROL}', '{RoundKind.REALISM}') THEN s.run = x.run "
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
@@ -446,8 +453,9 @@ class CampaignStore:
                 _landed(landed),
                 _slow_ops(slow),
                 RoundKind(kind),
+                _lasted(lasted),
             )
-            for run, by, plan, plan_id, status, symptom, landed, slow, kind in rows
+            for run, by, plan, plan_id, status, symptom, landed, slow, kind, lasted in rows
         )
 
     def _symptoms(self) -> dict[int, tuple[Symptom, ...]]:

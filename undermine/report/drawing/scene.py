@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from undermine.model.columns import Columns
-from undermine.model.faults import (
-    restart_after_s,
-    row_of,
-    short_fault,
-)
+from undermine.model.faults import Injection, fault_kind, restart_after_s, row_of, short_fault
 from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
 from undermine.model.run import END, Op, Receipt, RunRecord, RunView
@@ -191,8 +187,13 @@ def _label(plan: Plan, receipt: Receipt) -> str:
     if not receipt.proves:
         return f"end of step {receipt.step + 1}"
     if 0 <= receipt.step < len(plan.steps):
-        return short_fault(plan.steps[receipt.step].fault)
+        return label_of(plan.steps[receipt.step].fault, receipt)
     return receipt.action
+
+
+def label_of(fault: Injection, receipt: Receipt) -> str:
+    """The fault in short words; without its planned time if the receipt has the real one."""
+    return fault_kind(fault) if receipt.held_ns > 0 and row_of(fault).untimed else short_fault(fault)
 
 
 def _choose(history: Sequence[Op], struck: Sequence[int], ops_max: int) -> tuple[Op, ...]:
