@@ -120,7 +120,8 @@ class Pool:
         """Extend the policy's own longest runs by one failure. `complete`: these are all plans that the level before kept."""
         strategy, history = Prefail(Prefail.Options(failures=FAILURES_MAX)), self.history(own)
         proposed = islice(strategy.propose(history), PROPOSED_MAX)
-        with using(profiles_of(own, self.store.profile, self._history.baseline, self.store.frames)):
+        store = self.store
+        with using(profiles_of(own, store.profile, self._history.baseline, store.frames, store.fired_points())):
             pruned = compose([policy_of(text) for text in policies], proposed, self.seed)
         looked_at = len(pruned.kept) + sum(pruned.counts.values())
         return Level(tuple(strategy.arrange(pruned.kept, history)), complete and looked_at < PROPOSED_MAX)

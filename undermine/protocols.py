@@ -91,13 +91,17 @@ def functions_of(points: Iterable[Point], frames: Frames) -> frozenset[str]:
 
 
 class Experiment(msgspec.Struct, frozen=True):
-    """A finished run that a strategy proposed: where its faults fired, and the points of its recovery."""
+    """A finished run that a strategy proposed, or its re-run: where its faults fired, and the points of its recovery."""
 
     run: int
     strategy: str
     fired: tuple[tuple[str, str], ...] = ()
     """(id of the point, fault) for each step that took effect."""
     recovery: frozenset[Point] = frozenset()
+    plan: str = ""
+    """The id of its plan."""
+    is_rerun: bool = False
+    """It confirms another run. It counts only for what all runs of the plan share."""
 
 
 class TargetProgram(msgspec.Struct, frozen=True):

@@ -28,10 +28,24 @@ AGAIN = point(loc="app:a#1", target="other")
 """A point of recovery at a location that fault-free runs come to as well."""
 
 
+PLANS = itertools.count()
+
+
 def experiment(
-    *fired: Point, shows: tuple[Point, ...] = (), strategy: str = "random", fault: str = "crash"
+    *fired: Point,
+    shows: tuple[Point, ...] = (),
+    strategy: str = "random",
+    fault: str = "crash",
+    plan: str = "",
+    is_rerun: bool = False,
 ) -> Experiment:
-    return Experiment(1, strategy, tuple((at.id, fault) for at in fired), frozenset(shows))
+    """An experiment with a plan of its own unless it is named."""
+    landed = tuple((at.id, fault) for at in fired)
+    return Experiment(1, strategy, landed, frozenset(shows), plan or f"plan {next(PLANS)}", is_rerun)
+
+
+def rerun(*fired: Point, shows: tuple[Point, ...] = (), plan: str = "p") -> Experiment:
+    return experiment(*fired, shows=shows, strategy="", plan=plan, is_rerun=True)
 
 
 def functions(at: Point) -> tuple[str, ...]:
@@ -136,6 +150,71 @@ def test_growth_has_a_stage_for_what_is_new_and_the_end() -> None:
     assert made.growth[-2:] == (CoverageSample(4, 2, 2), CoverageSample(6, 3, 2)), "an end that is passed is no stage"
 
 
+# --- several runs of one plan
+
+
+def test_functions_that_a_rerun_does_not_show_are_chance() -> None:
+    made = counted(experiment(A, shows=(REPAIR, ELECT), plan="p"))
+    assert made.reached.recovery_functions == ("app:elect", "app:repair")
+    before = made.reached
+    made.add(rerun(A, shows=(REPAIR2, AGAIN)))
+    after = made.reached
+    assert after.recovery_functions == ("app:repair",)
+    assert (after.recovery_classes, after.recovery_classes_by_location) == (1, 1)
+    assert (after.runs, after.points_fired, after.recovery_points) == (1, 1, 2), "a re-run adds nothing else"
+    assert (before.runs, before.points_fired, before.recovery_points) == (1, 1, 2)
+
+
+def test_a_class_that_was_chance_counts_no_longer_also_in_the_past() -> None:
+    known, chance = experiment(A, shows=(REPAIR,)), experiment(B, shows=(ELECT,), strategy="other", plan="p")
+    made = counted(known, chance, experiment(A, shows=(REPAIR,)))
+    assert (made.reached.recovery_classes, made.reached.runs_since_new) == (2, 1)
+    made.add(rerun(B))
+    assert (made.reached.recovery_classes, made.reached.runs_since_new) == (1, 2)
+    assert made.reached.by_strategy["other"] == Share(runs=1, points_fired=1, locations_fired=1)
+    assert made.growth == (CoverageSample(1, 1, 1), CoverageSample(2, 2, 1), CoverageSample(3, 2, 1))
+
+
+def test_a_corrected_class_may_be_one_that_another_strategy_shows_later() -> None:
+    one = experiment(A, shows=(REPAIR, ELECT), plan="p")
+    made = counted(one, experiment(B, shows=(REPAIR,), strategy="other"))
+    assert [share.new_classes for share in made.reached.by_strategy.values()] == [1, 1]
+    made.add(rerun(A, shows=(REPAIR,)))
+    assert made.reached.recovery_classes == 1
+    assert [share.new_classes for share in made.reached.by_strategy.values()] == [1, 0]
+    assert made.growth[-1] == CoverageSample(2, 2, 1)
+
+
+def test_a_rerun_in_which_faults_fired_elsewhere_or_of_another_plan_is_not_compared() -> None:
+    one = experiment(A, shows=(REPAIR,), plan="p")
+    made = counted(one, rerun(A2), rerun(), rerun(A, plan="q"))
+    assert made.reached.recovery_functions == ("app:repair",)
+
+
+def test_a_rerun_cannot_add_what_the_first_run_did_not_show() -> None:
+    assert counted(experiment(A, plan="p"), rerun(A, shows=(REPAIR,))).reached.recovery_classes == 0
+
+
+def test_experiments_with_the_same_plan_are_compared_too() -> None:
+    one = experiment(A, shows=(REPAIR, ELECT), plan="p")
+    two = experiment(A, shows=(REPAIR,), plan="p", strategy="other")
+    reached = counted(one, two).reached
+    assert (reached.runs, reached.recovery_classes) == (2, 1)
+    assert [share.recovery_classes for share in reached.by_strategy.values()] == [1, 1]
+
+
+def test_the_gain_of_each_run_is_corrected_too() -> None:
+    runs = [
+        Experiment(7, "random", ((A.id, "crash"),), frozenset({REPAIR}), "p"),
+        Experiment(8, "other", ((B.id, "crash"),), frozenset({REPAIR}), "q"),
+        Experiment(9, "other", plan="r"),
+    ]
+    made = counted(*runs)
+    assert made.gains == {7: ("random", 2), 8: ("other", 1), 9: ("other", 0)}
+    made.add(rerun(A))
+    assert made.gains == {7: ("random", 1), 8: ("other", 2), 9: ("other", 0)}
+
+
 # --- from a store
 
 
@@ -181,11 +260,12 @@ def test_a_stored_campaign_is_counted_as_it_went(tmp_path: Path) -> None:
         recovery_classes=1,
         recovery_classes_by_location=1,
         recovery_functions=("app:repair",),
-        runs_since_new=2,
-        by_strategy={"random": Share(2, 1, 1, 1, 1), "other": Share(1, 1, 1, 1, 0)},
+        runs_since_new=0,  # the re-run of the first experiment did not show its recovery again
+        by_strategy={"random": Share(2, 1, 1, 0, 0), "other": Share(1, 1, 1, 1, 1)},
     )
     (one,) = store.experiments(last)
-    assert one == Experiment(last, "other", ((A.id, "{}"), (REPAIR.id, "{}")), frozenset({REPAIR, REPAIR2}))
+    plan, fired = crash(A, REPAIR), ((A.id, "{}"), (REPAIR.id, "{}"))
+    assert one == Experiment(last, "other", fired, frozenset({REPAIR, REPAIR2}), plan.id)
     store.close()
 
 
@@ -193,7 +273,8 @@ def test_it_is_the_recovery_that_policies_are_told_of(tmp_path: Path) -> None:
     store = CampaignStore(tmp_path / "c")
     ran(store, "baseline", Plan(), A, B)
     run = ran(store, "random", crash(A), A, REPAIR, AGAIN)
-    profiles = profiles_of(store.past_runs(), store.profile, store.baseline_profile(), store.frames)
+    frames, where = store.frames, store.fired_points()
+    profiles = profiles_of(store.past_runs(), store.profile, store.baseline_profile(), frames, where)
     (one,) = store.experiments(run)
     assert one.recovery == profiles.recovery_path(crash(A)) == recovery({A, REPAIR, AGAIN}, {A, B})
     store.close()

@@ -10,6 +10,10 @@ from fake_engine import ENDLESS, FakeEngine, Scripted, campaign, configured, hur
 from undermine.analysis.coverage import coverage_of
 from undermine.campaign.loop import Limits
 from undermine.campaign.running import Notice
+from undermine.model.event import Event
+from undermine.model.plan import Plan
+from undermine.model.run import Conditions
+from undermine.testing import event
 
 
 @pytest.fixture
@@ -36,6 +40,24 @@ def test_every_experiment_and_no_other_run_announces_coverage(engine, store) -> 
     last = done[-1].data["coverage"]
     assert last == coverage_of(store).reached
     assert (last.pairs_fired, last.by_strategy["a"].runs, last.by_strategy["b"].runs) == (8, 6, 2)
+
+
+def test_a_rerun_corrects_the_coverage_as_reading_the_campaign_again_does(engine, store) -> None:
+    repair, chance = (event(loc=f"app:{name}#1", stack=(f"app:{name}#1",)) for name in ("repair", "chance"))
+
+    def shows(plan: Plan, conditions: Conditions) -> tuple[Event, ...]:
+        by_chance = () if conditions.patience_s else (chance,)
+        return (event(), repair, *by_chance) if plan.steps else (event(),)
+
+    engine.runner.shows = shows
+    news: list[Notice] = []
+    running = campaign(engine, store, [Scripted("a", 1)], picks=hurts, listener=news.append)
+    running.run(ENDLESS)
+    classes = [item.data["coverage"].recovery_functions for item in news if "coverage" in item.data]
+    assert classes[0] == ("app:chance", "app:repair")
+    assert any(one.is_rerun for one in store.experiments())
+    assert running.plan_runner.coverage.reached == coverage_of(store).reached
+    assert coverage_of(store).reached.recovery_classes == 2, "one plan was run again, the other plan was not"
 
 
 def test_a_broken_run_does_not_count_as_an_experiment(engine, store) -> None:

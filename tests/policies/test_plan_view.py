@@ -209,7 +209,7 @@ def test_without_its_node_a_task_still_has_its_fault_and_place() -> None:
 
 def test_recovery_functions_are_those_that_no_fault_free_run_executed() -> None:
     frames = {SEND: ("app:send", "app:main"), RECV: ("app:repair", "app:main"), WRITE: ("app:send", "app:main")}
-    runs = {CRASHED.steps_id: Profile(frozenset({SEND, RECV, WRITE}))}
+    runs = {CRASHED.steps_id: [Profile(frozenset({SEND, RECV, WRITE}))]}
     told = CampaignProfiles(Profile(frozenset({SEND})), runs, frames=lambda at: frames.get(at, ()))
     with using(told):
         assert recovery_functions(CRASHED) == {"app:repair"}
@@ -231,6 +231,7 @@ def test_an_argument_that_cannot_be_abstracted_is_reported() -> None:
 BASE = Profile(frozenset({WRITE, SEND}), frozenset({WRITE, SEND}), frozenset({WRITE, SEND}))
 AFTER_CRASH = Profile(frozenset({WRITE, SEND, RECV}), frozenset({RECV}), frozenset({WRITE, SEND}))
 CRASHED = seq(step(WRITE))
+CRASHED_THEN_SEND = seq(step(WRITE), step(SEND))
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ def profiles() -> CampaignProfiles:
     def frames(at: Point) -> tuple[str, ...]:
         return ("app:write", "app:setup") if at == WRITE else ()
 
-    return CampaignProfiles(BASE, {CRASHED.steps_id: AFTER_CRASH}, [WRITE], frames)
+    return CampaignProfiles(BASE, {CRASHED.steps_id: [AFTER_CRASH]}, [WRITE], frames)
 
 
 def test_policies_can_ask_for_the_results_of_experiments(profiles: CampaignProfiles) -> None:
@@ -300,6 +301,30 @@ def past(run: int, plan: Plan, status: str = "fired") -> PastRun:
     return PastRun(run, 1, run, plan, status, False)  # type: ignore[arg-type]
 
 
+def test_only_what_all_runs_of_a_plan_showed_counts() -> None:
+    other = point("net.recv", loc="app:other#1")
+    paths = {RECV: ("app:repair", "app:one"), other: ("app:repair", "app:two"), WRITE: ("app:main",)}
+    one = Profile(frozenset({WRITE, SEND, RECV}), frozenset({SEND, RECV}), frozenset({SEND}))
+    two = Profile(frozenset({WRITE, SEND, other}), frozenset({WRITE, SEND}), frozenset())
+    made = CampaignProfiles(Profile(frozenset({WRITE})), {CRASHED.steps_id: [one, two]}, (), lambda at: paths.get(at, ()))
+    with using(made):
+        assert all_points(CRASHED) == {WRITE, SEND}
+        assert post_injection_points(CRASHED) == recovery_path(CRASHED) == {SEND}
+        assert recovery_path(CRASHED, "op") == {Point.of({"op": "net.send"}), Point.of({"op": "net.recv"})}
+        assert recovery_functions(CRASHED) == {"app:repair"}, "though the runs executed it at different points"
+        assert first_read(CRASHED_THEN_SEND.last)
+
+
+def test_runs_of_a_plan_that_fired_at_the_same_points_are_compared() -> None:
+    def load(run: int) -> Profile:
+        return Profile(frozenset({WRITE, point(loc=f"run:{run}"), point(loc=f"even:{run % 2 == 0}")}))
+
+    runs = [past(run, CRASHED.plan, "not_fired" if run == 1 else "fired") for run in (1, 2, 3, 4)]
+    where = {2: ("a", "b"), 3: ("a", "c"), 4: ("a", "b")}
+    with using(profiles_of(runs, load, BASE, lambda _: (), where)):
+        assert all_points(CRASHED) == {WRITE, point(loc="even:True")}
+
+
 def test_a_plans_profile_is_from_its_first_fired_run_and_never_from_a_control() -> None:
     loaded: list[int] = []
 
@@ -317,7 +342,7 @@ def test_a_plans_profile_is_from_its_first_fired_run_and_never_from_a_control() 
         past(6, other, "not_fired"),
         past(7, Plan((step(RECV),)).control),
     ]
-    made = profiles_of(runs, load, BASE, lambda _: ())
+    made = profiles_of(runs, load, BASE, lambda _: (), {4: ("a",), 5: ("b",)})
     assert not loaded
     with using(made):
         assert [at["loc"] for at in all_points(CRASHED)] == ["run:4"]

@@ -164,7 +164,7 @@ WRITES = [*product("AC", (1, 2)), *product("BDE", (1, 2, 3))]
 @pytest.fixture
 def writing() -> Iterator[None]:
     usual = frozenset(io(name, node) for name, node in WRITES)
-    runs = {plan(step(io(*at))).steps_id: Profile(usual | recovery_of(*at)) for at in WRITES}
+    runs = {plan(step(io(*at))).steps_id: [Profile(usual | recovery_of(*at))] for at in WRITES}
     with using(CampaignProfiles(Profile(usual, usual, usual), runs)):
         yield
 
@@ -217,7 +217,7 @@ def test_recoveries_through_the_same_functions_are_one_class() -> None:
     usual = on("n2", "app:usual#1")
     shown = {"a": {again, later}, "b": {again, later, usual}, "c": {later, elect}}
     first = {name: step(on("n1", f"app:{name}#1")) for name in shown}
-    runs = {plan(first[name]).steps_id: Profile(frozenset(points)) for name, points in shown.items()}
+    runs = {plan(first[name]).steps_id: [Profile(frozenset(points))] for name, points in shown.items()}
     baseline = {usual: ("app:save", "app:send")}
     told = CampaignProfiles(
         Profile(frozenset(baseline)), runs, frames=lambda at: (frames | baseline).get(at, ())
@@ -230,7 +230,7 @@ def test_recoveries_through_the_same_functions_are_one_class() -> None:
 
 def test_a_second_fault_of_the_same_node_is_another_class() -> None:
     first = step(on("n1", "app:write#1"))
-    runs = {plan(first).steps_id: Profile(frozenset({on("n2", "app:again#1")}))}
+    runs = {plan(first).steps_id: [Profile(frozenset({on("n2", "app:again#1")}))]}
     plans = [plan(first, step(on(node, "app:again#1", stack="x"))) for node in ("n1", "n2", "n3")]
     with using(CampaignProfiles(runs=runs)):
         again, other = sorted(p.steps[1].trigger.point["node"] for p in kept("recovery_by_function", *plans))
@@ -246,7 +246,7 @@ def test_same_place_makes_one_class_of_a_place_in_all_recoveries() -> None:
 
 def test_in_recovery_requires_later_failures_in_recovery_code() -> None:
     first, usual, again = step(on("n1")), on("n2", "app:usual#1"), on("n2", "app:again#1")
-    runs = {plan(first).steps_id: Profile(frozenset({usual, again}))}
+    runs = {plan(first).steps_id: [Profile(frozenset({usual, again}))]}
     with using(CampaignProfiles(Profile(frozenset({usual})), runs)):
         assert keeps("in_recovery", first)
         assert keeps("in_recovery", first, step(again))
@@ -256,7 +256,7 @@ def test_in_recovery_requires_later_failures_in_recovery_code() -> None:
 
 def test_more_context_distinguishes_more_recoveries() -> None:
     runs = {
-        plan(step(on("n1", f"app:{name}#1"))).steps_id: Profile(frozenset({on("n2", "app:again#1", target=name)}))
+        plan(step(on("n1", f"app:{name}#1"))).steps_id: [Profile(frozenset({on("n2", "app:again#1", target=name)}))]
         for name in "ab"
     }
     plans = [plan(step(on("n1", f"app:{name}#1")), step(on("n2", "app:again#1"))) for name in "ab"]
@@ -346,7 +346,7 @@ def test_figure_17_only_the_first_of_continued_reads_fails(op: str, fault: Fault
 def test_the_run_that_showed_a_read_says_whether_it_is_a_first_read() -> None:
     read = on("n1", "app:body#1", "file.read")
     seen, crash = frozenset({read}), step(on("n2"))
-    runs = {plan(crash).steps_id: Profile(seen, seen, seen)}
+    runs = {plan(crash).steps_id: [Profile(seen, seen, seen)]}
     with using(CampaignProfiles(Profile(seen, seen, frozenset()), runs)):
         assert not keeps("first_reads_only", step(read, Error("EIO")))
         assert keeps("first_reads_only", crash, step(read, Error("EIO")))

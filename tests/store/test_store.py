@@ -356,10 +356,15 @@ def test_experiments_are_the_runs_of_strategies_with_their_landings_and_unusual_
     other = do(store, three, "not_fired", points=(seen(B, 0),))
     (control,) = written(store, "control", [plan(0).control])
     held = do(store, control, fired=((0, B.id, "hold", "{}", False),), points=(seen(C, 0),))
+    (again,) = written(store, "confirm", [plan(0)])
+    confirmed = do(store, again, fired=fired, points=(seen(A, 0),))
+    landed = ((A.id, "{}"), (B.id, "5"))
     assert list(store.experiments()) == [
-        Experiment(first, "random", ((A.id, "{}"), (B.id, "5")), frozenset({C})),
-        Experiment(other, "random"),
+        Experiment(first, "random", landed, frozenset({C}), plan(0).id),
+        Experiment(other, "random", plan=plan(2).id),
+        Experiment(confirmed, "", landed, plan=plan(0).id, is_rerun=True),
     ]
+    assert store.fired_points()[confirmed] == (A.id, B.id)
     assert [experiment.run for experiment in store.experiments(other)] == [other]
     assert list(store.experiments(held)) == []
 

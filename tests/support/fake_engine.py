@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from undermine.campaign.loop import Campaign, Limits
 from undermine.config.load import load
 from undermine.config.schema import Config
-from undermine.model.event import AgentInfo, Trace
+from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.faults import Crash, Hold
 from undermine.model.plan import At, Lasted, Plan, Step
 from undermine.model.run import Conditions, Moment, Op, Receipt, RunRecord, RunView, SlowOp, Timing, Verdict
@@ -109,6 +109,8 @@ class FakeRunner:
         """Returns the slow operations of a run of this plan."""
         self.lasted: tuple[Lasted, ...] = ()
         """How long the delays of runs that fire last."""
+        self.shows: Callable[[Plan, Conditions], tuple[Event, ...]] = lambda plan, conditions: (event(),)
+        """Returns the events of a run."""
         self.dies_at = 0
         self.fires = True
         self.misses: Callable[[Plan], bool] = lambda plan: False
@@ -165,7 +167,7 @@ class FakeRunner:
         )
         save_record(RunDir(folder), record)
         agents = (AgentInfo("n1", 1, 1, "fake", "", 1, CAPABILITIES),)
-        return RunView(record, (Op(0, "c1", "put"),), lambda: Trace((event(),), agents))
+        return RunView(record, (Op(0, "c1", "put"),), lambda: Trace(self.shows(plan, conditions), agents))
 
 
 class FakeEngine:

@@ -2,15 +2,20 @@
 
 The fault-free runs show the points and source locations at which a fault can fire, so those have a total. Recovery has none:
 it only shows itself in runs with a fault. The *recovery path* of a run is the set of points that it showed and no fault-free run
-did. Two runs share a *recovery class* if the same functions are on their paths and in no fault-free run. While new classes
-appear, more runs pay off. If none has appeared for a long time, more runs of the same kind will show little.
+did. Two plans share a *recovery class* if the same functions are on their paths and in no fault-free run. If a plan has run
+several times and its faults fired at the same points, only functions that all of these runs share count, so that chance makes
+no class. While new classes appear, more runs pay off. If none has appeared for a long time, more runs of the same kind will
+show little.
+
+A class counts as soon as one run has shown it. Re-runs correct it, also in the numbers of the past.
 
 Never reads a file: the campaign store hands the experiments in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -81,6 +86,7 @@ class CoverageSample(msgspec.Struct, frozen=True):
 class _Seen(msgspec.Struct, frozen=True):
     """A point of a recovery path. Many runs show the same one, so it is computed once."""
 
+    point: Point
     id: str
     location: str
     functions: Names
@@ -93,13 +99,24 @@ class _Counted:
     def __init__(self) -> None:
         self.runs = 0
         self.points: set[str] = set()
-        self.locations: set[str] = set()
-        self.classes: set[Names] = set()
-        self.new_classes = 0
+        self.locations: dict[str, int] = {}
+        """Source locations, with the number of the experiment that reached each first."""
 
-    @property
-    def share(self) -> Share:
-        return Share(self.runs, len(self.points), len(self.locations), len(self.classes), self.new_classes)
+
+class _Shared:
+    """The recovery that all runs of one plan share, among runs whose faults fired at the same points."""
+
+    def __init__(self, first: int, functions: Names, locations: Names) -> None:
+        self.first = first
+        """The number of the first of these experiments."""
+        self.functions = functions
+        self.locations = locations
+        self.strategies: list[str] = []
+        """The strategies whose experiments they are, in the order in which they came."""
+
+    def narrow(self, functions: Names, locations: Names) -> None:
+        self.functions &= functions
+        self.locations &= locations
 
 
 class Coverage:
@@ -116,27 +133,27 @@ class Coverage:
         self._by_strategy: dict[str, _Counted] = {}
         self._pairs: set[tuple[str, str]] = set()
         self._fired: set[str] = set()
+        self._looked_at: dict[Point, _Seen] = {}
         self._in_recovery: dict[Point, _Seen] = {}
-        self._classes_by_location: set[Names] = set()
-        self._newest = 0
-        self._growth: list[CoverageSample] = []
-        self.gains: dict[int, tuple[str, int]] = {}
-        """By run: the strategy that proposed it, and how many new recovery classes and locations it showed."""
+        """The points that experiments showed, without those of re-runs alone."""
+        self._shared: dict[tuple[str, tuple[tuple[str, str], ...]], _Shared] = {}
+        """By plan and fired steps, in the order of their first experiments."""
+        self._counted: list[tuple[int, str]] = []
+        """The run and the strategy of each experiment."""
 
     def add(self, experiment: Experiment) -> None:
         """Count a finished run. Without a fault that took effect there is nothing to recover from."""
+        if experiment.is_rerun:
+            if shared := self._shared.get((experiment.plan, experiment.fired)):
+                shared.narrow(*_names([self._look_at(point) for point in experiment.recovery]))
+            return
         own = self._by_strategy.setdefault(experiment.strategy, _Counted())
         for counted in (self._all, own):
             counted.runs += 1
+        self._counted.append((experiment.run, experiment.strategy))
         if experiment.fired:
             self._add_fired(experiment, own)
-            self._add_recovery(experiment.recovery, own)
-        now = CoverageSample(self._all.runs, len(self._all.locations), len(self._all.classes))
-        before = self._growth[-1] if self._growth else CoverageSample(0, 0, 0)
-        if (now.locations_fired, now.recovery_classes) != (before.locations_fired, before.recovery_classes):
-            self._growth.append(now)
-        gain = now.locations_fired - before.locations_fired + max(0, now.recovery_classes - before.recovery_classes)
-        self.gains[experiment.run] = (experiment.strategy, gain)
+            self._add_recovery(experiment)
 
     def _add_fired(self, experiment: Experiment, own: _Counted) -> None:
         for name, fault in experiment.fired:
@@ -145,34 +162,41 @@ class Coverage:
             if name in self._locations:
                 for counted in (self._all, own):
                     counted.points.add(name)
-                    counted.locations.add(self._locations[name])
+                    counted.locations.setdefault(self._locations[name], self._all.runs)
 
-    def _add_recovery(self, path: frozenset[Point], own: _Counted) -> None:
-        if not path:
-            return
-        seen = [self._look_at(point) for point in path]
-        self._classes_by_location.add(frozenset(one.location for one in seen))
-        functions: Names = frozenset().union(*(one.functions for one in seen))
-        if not functions:
-            return
-        if functions not in self._all.classes:
-            self._newest = self._all.runs
-            own.new_classes += 1
-            self._all.new_classes += 1
-        self._all.classes.add(functions)
-        own.classes.add(functions)
+    def _add_recovery(self, experiment: Experiment) -> None:
+        seen = [self._look_at(point) for point in experiment.recovery]
+        self._in_recovery.update((one.point, one) for one in seen)
+        key = (experiment.plan, experiment.fired)
+        names = _names(seen)
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = _Shared(self._all.runs, *names)
+        else:
+            shared.narrow(*names)
+        if experiment.strategy not in shared.strategies:
+            shared.strategies.append(experiment.strategy)
 
     def _look_at(self, point: Point) -> _Seen:
-        known = self._in_recovery.get(point)
+        known = self._looked_at.get(point)
         if known is None:
             functions = frozenset(self._frames(point)) - self._usual_functions
-            known = self._in_recovery[point] = _Seen(point.id, point.get("loc"), functions)
+            known = self._looked_at[point] = _Seen(point, point.id, point.get("loc"), functions)
         return known
+
+    def _classes(self) -> dict[Names, _Shared]:
+        """Each class, in the order of first appearance, with the plan that showed it first."""
+        found: dict[Names, _Shared] = {}
+        for shared in self._shared.values():
+            if shared.functions:
+                found.setdefault(shared.functions, shared)
+        return found
 
     @property
     def reached(self) -> Reached:
         """The current numbers."""
-        recovery = self._in_recovery.values()
+        recovery, classes = self._in_recovery.values(), self._classes()
+        newest = max((shared.first for shared in classes.values()), default=0)
         return Reached(
             runs=self._all.runs,
             points=len(self._locations),
@@ -183,20 +207,52 @@ class Coverage:
             recovery_points=len(recovery),
             recovery_points_fired=sum(one.id in self._fired for one in recovery),
             recovery_locations=len({one.location for one in recovery} - self._usual_locations),
-            recovery_classes=len(self._all.classes),
-            recovery_classes_by_location=len(self._classes_by_location),
-            recovery_functions=tuple(sorted(frozenset().union(*self._all.classes))),
-            runs_since_new=self._all.runs - self._newest,
-            by_strategy={name: counted.share for name, counted in self._by_strategy.items()},
+            recovery_classes=len(classes),
+            recovery_classes_by_location=len({shared.locations for shared in self._shared.values()} - {frozenset()}),
+            recovery_functions=tuple(sorted(frozenset().union(*classes))),
+            runs_since_new=self._all.runs - newest,
+            by_strategy=self._shares(classes),
         )
+
+    def _shares(self, classes: Mapping[Names, _Shared]) -> dict[str, Share]:
+        own: dict[str, set[Names]] = {name: set() for name in self._by_strategy}
+        for shared in self._shared.values():
+            for name in shared.strategies if shared.functions else ():
+                own[name].add(shared.functions)
+        new = Counter(shared.strategies[0] for shared in classes.values())
+        return {
+            name: Share(counted.runs, len(counted.points), len(counted.locations), len(own[name]), new[name])
+            for name, counted in self._by_strategy.items()
+        }
 
     @property
     def growth(self) -> tuple[CoverageSample, ...]:
         """A sample for each experiment that added to the coverage, and one for the end."""
-        if not self._growth:
-            return ()
-        end = msgspec.structs.replace(self._growth[-1], runs=self._all.runs)
-        return (*self._growth, end) if end != self._growth[-1] else tuple(self._growth)
+        locations, classes = self._new_by_number()
+        samples = [CoverageSample(0, 0, 0)]
+        for run in sorted({*locations, *classes}):
+            last = samples[-1]
+            samples.append(CoverageSample(run, last.locations_fired + locations[run], last.recovery_classes + classes[run]))
+        end = msgspec.structs.replace(samples[-1], runs=self._all.runs)
+        return (*samples[1:], end) if samples[1:] and end != samples[-1] else tuple(samples[1:])
+
+
+    @property
+    def gains(self) -> dict[int, tuple[str, int]]:
+        """By run: the strategy that proposed it, and how many new recovery classes and locations it showed."""
+        locations, classes = self._new_by_number()
+        return {
+            run: (strategy, locations[number] + classes[number]) for number, (run, strategy) in enumerate(self._counted, 1)
+        }
+
+    def _new_by_number(self) -> tuple[Counter[int], Counter[int]]:
+        """How many locations, and how many recovery classes, each experiment was the first to show, by its number."""
+        return Counter(self._all.locations.values()), Counter(shared.first for shared in self._classes().values())
+
+
+def _names(seen: Sequence[_Seen]) -> tuple[Names, Names]:
+    """The functions of a recovery path that no fault-free run executed, and its source locations."""
+    return frozenset().union(*(one.functions for one in seen)), frozenset(one.location for one in seen)
 
 
 class Memory(Protocol):

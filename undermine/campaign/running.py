@@ -167,13 +167,14 @@ class PlanRunner:
         return status == "not_fired" and slot.kind is RoundKind.STRATEGY and slot.tries + 1 < self._config.hunt.tries
 
     def _count(self, judged: JudgedRun) -> dict[str, Any]:
-        """Add a run to the coverage; return the data for the listener, or nothing if the run does not count."""
-        if self.coverage is None or judged.status == "broken" or judged.slot.kind is not RoundKind.STRATEGY:
+        """Add a run to the coverage; return the data for the listener. A re-run may correct the coverage but isn't announced."""
+        kind = judged.slot.kind
+        if self.coverage is None or judged.status == "broken" or kind not in (RoundKind.STRATEGY, RoundKind.CONFIRM):
             return {}
         with self._counting:
             for experiment in self._store.experiments(judged.run):
                 self.coverage.add(experiment)
-            return {"coverage": self.coverage.reached}
+            return {"coverage": self.coverage.reached} if kind is RoundKind.STRATEGY else {}
 
     def _judge(self, view: RunView, folder: Path) -> tuple[Verdict, ...]:
         return check_all(view, self.checkers, lambda: self._engine.user_checks(folder))

@@ -7,10 +7,10 @@ the experiments of the campaign that `using` binds; without one, as if there had
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property, lru_cache
-from typing import Any, Protocol, SupportsIndex, overload
+from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 
 from undermine.model.faults import Injection, failure_of, is_fault, scope_of, stays_down
 from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
@@ -20,6 +20,7 @@ from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
 """Keys that are computed from a point's own keys."""
 
+_Item = TypeVar("_Item")
 _REMEMBERED = 1 << 15
 _LOADED = 64
 """The number of profiles that are cached: the profile of a large run takes a fifth of a megabyte."""
@@ -274,17 +275,20 @@ class Profiles(Protocol):
 
 
 class CampaignProfiles:
-    """Answers from profiles in memory: one for the fault-free runs, and others by the `steps_id` of their plans."""
+    """Answers from profiles in memory: one for the fault-free runs, and others by the `steps_id` of their plans.
+
+    A plan may have several profiles, one for each of its runs. Only what all of them share counts, since the rest is chance.
+    """
 
     def __init__(
         self,
         baseline: Profile = Profile(),  # noqa: B008 - frozen
-        runs: Mapping[str, Profile] | None = None,
+        runs: Mapping[str, Sequence[Profile]] | None = None,
         injected: Iterable[Point] = (),
         frames: Frames = lambda _: (),
     ) -> None:
         self._baseline = baseline
-        self._runs: Mapping[str, Profile] = runs or {}
+        self._runs: Mapping[str, Sequence[Profile]] = runs or {}
         self._injected = frozenset(injected)
         self._abstract: dict[tuple[str, ...], frozenset[Point]] = {}
         self._recoveries: dict[tuple[str, tuple[str, ...]], frozenset[Point]] = {}
@@ -292,26 +296,27 @@ class CampaignProfiles:
         self._functions: dict[str, frozenset[str]] = {}
         self.frames = frames
 
-    def profile(self, fs: Some) -> Profile | None:
-        """The profile of the experiment with exactly these steps; None if there was none."""
+    def profiles(self, fs: Some) -> Sequence[Profile]:
+        """The profiles of the runs with exactly these steps."""
         steps = _steps(fs)
-        return self._runs.get(Plan(steps).steps_id) if steps else self._baseline
+        return self._runs.get(Plan(steps).steps_id, ()) if steps else (self._baseline,)
 
     def known(self, fs: Some) -> bool:
-        return self.profile(fs) is not None
+        return bool(self.profiles(fs))
 
     def all_points(self, fs: Some) -> frozenset[Point]:
-        return (self.profile(fs) or Profile()).points
+        return _shared(profile.points for profile in self.profiles(fs))
 
     def post_injection_points(self, fs: Some) -> frozenset[Point]:
-        return (self.profile(fs) or Profile()).after
+        return _shared(profile.after for profile in self.profiles(fs))
 
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]:
-        """Computed once for each plan, since very many plans have it as their prefix."""
+        """Computed once for each plan, since very many plans have it as their prefix. Points that differ only in other keys are
+        shared."""
         name = (Plan(_steps(fs)).steps_id, keys)
         if name not in self._recoveries:
-            path: frozenset[Point] = recovery(self.all_points(fs), self._baseline.points)
-            path = abstract_in(path, *keys) if keys else path
+            paths = (recovery(profile.points, self._baseline.points) for profile in self.profiles(fs))
+            path = _shared(abstract_in(path, *keys) if keys else path for path in paths)
             self._recoveries[name] = self._same.setdefault(path, path)  # comparing an object with itself is fast
         return self._recoveries[name]
 
@@ -319,7 +324,8 @@ class CampaignProfiles:
         """Computed once for each plan, like the recovery path."""
         name = Plan(_steps(fs)).steps_id
         if name not in self._functions:
-            self._functions[name] = functions_of(self.all_points(fs), self.frames) - self._usual
+            shown = _shared(functions_of(profile.points, self.frames) for profile in self.profiles(fs))
+            self._functions[name] = shown - self._usual
         return self._functions[name]
 
     @cached_property
@@ -328,8 +334,8 @@ class CampaignProfiles:
 
     def first_read(self, view: StepView) -> bool:
         """Answer from the experiment with the steps before this one; true if it did not show the point."""
-        profile = self.profile(view.prefix) or Profile()
-        return view.point in profile.first or view.point not in profile.points
+        profiles = self.profiles(view.prefix)
+        return view.point not in self.all_points(view.prefix) or any(view.point in each.first for each in profiles)
 
     def explored(self, what: Point | StepView, *keys: str) -> bool:
         point = what.point if isinstance(what, StepView) else what
@@ -340,21 +346,27 @@ class CampaignProfiles:
         return abstract_in(point, *keys) in self._abstract[keys]
 
 
+def _shared(sets: Iterable[frozenset[_Item]]) -> frozenset[_Item]:
+    """The items that all of these sets have; none if there is no set."""
+    found = list(sets)
+    return found[0].intersection(*found[1:]) if found else frozenset()
+
+
 def _steps(fs: Some) -> tuple[Step, ...]:
     if isinstance(fs, Plan | PlanView):
         return fs.steps
     return tuple(view.step for view in fs)
 
 
-class _LazyProfiles(Mapping[str, Profile]):
+class _LazyProfiles(Mapping[str, Sequence[Profile]]):
     """Profiles that are loaded on demand. Plans with the same prefix come one after the other, so a small cache is enough."""
 
-    def __init__(self, runs: Mapping[str, int], load: Callable[[int], Profile]) -> None:
+    def __init__(self, runs: Mapping[str, Sequence[int]], load: Callable[[int], Profile]) -> None:
         self._runs = runs
         self._load = lru_cache(_LOADED)(load)
 
-    def __getitem__(self, key: str) -> Profile:
-        return self._load(self._runs[key])
+    def __getitem__(self, key: str) -> Sequence[Profile]:
+        return [self._load(run) for run in self._runs[key]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._runs)
@@ -368,19 +380,23 @@ def profiles_of(
     load: Callable[[int], Profile],
     baseline: Profile,
     frames: Frames,
+    fired_points: Mapping[int, tuple[str, ...]],
 ) -> CampaignProfiles:
-    """The profiles of finished runs. For runs with equal steps the first that fired counts; if none fired, the first."""
-    chosen: dict[str, tuple[bool, int]] = {}
+    """The profiles of finished runs. For runs with equal steps the first that fired counts, and all others that fired at the same
+    points (`fired_points`, by run); if none fired, the first alone."""
+    chosen: dict[str, tuple[bool, list[int]]] = {}
     injected: set[Point] = set()
     for run in runs:
         if run.status == "broken" or not run.plan.steps or _is_control(run.plan):
             continue
         fired, key = run.status == "fired", run.plan.steps_id
         if key not in chosen or (fired and not chosen[key][0]):
-            chosen[key] = (fired, run.id)
+            chosen[key] = (fired, [run.id])
+        elif fired and fired_points.get(run.id) == fired_points.get(chosen[key][1][0]):
+            chosen[key][1].append(run.id)
         if fired:
             injected.update(point_at(step.trigger) for step in run.plan.steps)
-    by_steps = {key: run for key, (_, run) in chosen.items()}
+    by_steps = {key: same for key, (_, same) in chosen.items()}
     return CampaignProfiles(baseline, _LazyProfiles(by_steps, load), injected, frames)
 
 
@@ -395,6 +411,7 @@ class Memory(Protocol):
     def profile(self, run: int) -> Profile: ...
     def baseline_profile(self) -> Profile: ...
     def frames(self, point: Point) -> tuple[str, ...]: ...
+    def fired_points(self) -> dict[int, tuple[str, ...]]: ...
 
 
 class StoredProfiles:
@@ -406,7 +423,9 @@ class StoredProfiles:
     @cached_property
     def _profiles(self) -> CampaignProfiles:
         memory = self._open()
-        return profiles_of(memory.past_runs(), memory.profile, memory.baseline_profile(), memory.frames)
+        return profiles_of(
+            memory.past_runs(), memory.profile, memory.baseline_profile(), memory.frames, memory.fired_points()
+        )
 
     def known(self, fs: Some) -> bool:
         return self._profiles.known(fs)
@@ -455,7 +474,7 @@ def known(fs: Some) -> bool:
 
 
 def all_points(fs: Some = ()) -> frozenset[Point]:
-    """All points that the experiment with this plan showed; for `()`, those of the fault-free runs."""
+    """All points that the experiment with this plan showed, and its re-runs too; for `()`, those of the fault-free runs."""
     return _current.get().all_points(fs)
 
 
@@ -475,7 +494,8 @@ def explored(what: Point | StepView, *keys: str) -> bool:
 
 
 def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
-    """The points that the experiment with this plan showed and the fault-free runs did not.
+    """The points that the experiment with this plan showed and the fault-free runs did not. If there are re-runs, they showed
+    these points too.
 
     With `keys`, each point is reduced to these keys. That is faster than `abstract_in`, since the result is cached.
     """
@@ -483,7 +503,8 @@ def recovery_path(fs: Some, *keys: str) -> frozenset[Point]:
 
 
 def recovery_functions(fs: Some) -> frozenset[str]:
-    """The functions on the stacks of I/O operations in the experiment with this plan that are in no fault-free run.
+    """The functions on the stacks of I/O operations in the experiment with this plan, and in its re-runs, that are in no
+    fault-free run.
 
     Coarser than `recovery_path` and more stable: the call paths to an operation vary from run to run, the functions that
     take part in recovery hardly do.

@@ -33,6 +33,7 @@ from undermine.store.points import PointTable
 from undermine.store.schema import prepare
 
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
+_OF_PLANS_SQL = f"r.kind IN ('{RoundKind.STRATEGY}', '{RoundKind.CONFIRM}')"
 _BASELINES_SQL = (
     f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.kind = '{RoundKind.BASELINE}' "
     "AND x.state = 'done' AND x.status != 'broken'"
@@ -550,13 +551,14 @@ class CampaignStore:
         return tuple(point for point in points if point.id in wanted)
 
     def experiments(self, run: int = 0) -> Iterator[Experiment]:
-        """The finished experiments that are not broken, in the order in which they ended; only number `run` if it is not 0.
+        """The finished experiments and their re-runs, without broken ones, in the order in which they ended; only number `run`
+        if it is not 0.
 
         Fast, since points of fault-free runs are compared by their numbers and never decoded.
         """
         rows = self._all(
-            "SELECT x.run, r.strategy FROM runs x JOIN rounds r USING (round) WHERE x.state = 'done' "
-            f"AND x.status != 'broken' AND {_PROPOSED_SQL} AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
+            "SELECT x.run, r.strategy, s.plan_id, r.kind FROM runs x JOIN rounds r USING (round) JOIN slots s USING (round, idx) "
+            f"WHERE x.state = 'done' AND x.status != 'broken' AND {_OF_PLANS_SQL} AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
             run,
         )
         fired: dict[int, list[tuple[str, str]]] = {}
@@ -565,10 +567,17 @@ class CampaignStore:
             fired.setdefault(number, []).append((point, detail))
         with self._lock:
             usual = self._points.numbers(self._db, self.fault_free())
-        for number, strategy in rows:
+        for number, strategy, plan, kind in rows:
             with self._lock:
                 shown = self._points.recovery(self._db, number, usual)
-            yield Experiment(number, strategy, tuple(fired.get(number, ())), shown)
+            yield Experiment(number, strategy, tuple(fired.get(number, ())), shown, plan, kind == RoundKind.CONFIRM)
+
+    def fired_points(self) -> dict[int, tuple[str, ...]]:
+        """By run: the ids of the points at which its steps fired, in their order."""
+        found: dict[int, tuple[str, ...]] = {}
+        for run, point in self._all("SELECT run, point FROM fired ORDER BY run, step"):
+            found[run] = (*found.get(run, ()), point)
+        return found
 
     # --- findings
 
