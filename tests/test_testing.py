@@ -1,4 +1,4 @@
-"""What other people's tests are built on must itself be right."""
+"""The helpers that other people's tests build on are right themselves."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ def test_the_tool_does_not_know_its_example() -> None:
 
 @cache
 def project_files() -> tuple[Path, ...]:
-    """What is or will be in the repository."""
+    """The files that are or will be in the repository."""
     try:
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")

@@ -201,7 +201,7 @@ def test_a_task_goes_on_over_its_steps(story: Story) -> None:
 
 
 def limited_wait(story: Story, runtime: str = "cpython 3.11.4", **scope: Any) -> dict[str, tuple[str, str]]:
-    """What `wait_for` of a coroutine that reads leads to, but for what is said of the scope."""
+    """The events of `wait_for` around a coroutine that reads; `scope` changes the event of the time limit."""
     story.process(1, 0, runtime=runtime)
     story.did("create", "task.start", "work-1")
     story.did("step1", "handover.take", "work-1", t=10, end=20)
@@ -315,7 +315,7 @@ def test_a_callback_that_a_task_runs_belongs_to_the_task(story: Story) -> None:
 
 
 def test_the_extent_of_an_event_loops_own_receive_ends_at_the_next_step(story: Story) -> None:
-    """It lasts to the next step of a task; what was received before the loop began goes on after it."""
+    """It lasts to the next step of a task; an extent from before the loop resumes after it."""
     story.did("ask", "net.send", pid=2)
     story.did("asked", "net.recv")
     story.did("create", "task.start", "main-1", t=10)
@@ -507,7 +507,7 @@ def test_an_item_of_a_store_outlasts_the_receives_that_brought_it(story: Story) 
 
 
 def test_the_answer_of_a_store_is_no_message(story: Story) -> None:
-    """Who asks a store while it handles a message still handles it; who waits for something to do has done with it."""
+    """A question to a store does not end the handling of a message; a wait for work does."""
     story.did("send", "net.send", pid=2)
     story.did("recv", "net.recv")
     story.did("get", "db.read", t=10, end=20)

@@ -147,7 +147,7 @@ def test_growth_has_a_stage_for_what_is_new_and_the_end() -> None:
     )
     assert made.growth == (CoverageSample(1, 1, 0), CoverageSample(3, 2, 1), CoverageSample(4, 2, 2), CoverageSample(5, 2, 2))
     made.add(experiment(C))
-    assert made.growth[-2:] == (CoverageSample(4, 2, 2), CoverageSample(6, 3, 2)), "an end that is passed is no stage"
+    assert made.growth[-2:] == (CoverageSample(4, 2, 2), CoverageSample(6, 3, 2)), "a passed end is not a stage"
 
 
 # --- several runs of one plan

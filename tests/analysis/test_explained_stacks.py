@@ -1,4 +1,4 @@
-"""Who holds what and waits for what, from events; and stacks explained by it."""
+"""Holders and waiters of locks are found from events, and explain stacks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_wait_that_has_begun_and_not_ended_is_reported() -> None:
 
 
 def test_a_thread_that_goes_on_does_not_wait() -> None:
-    """What is open is a task's then."""
+    """An open wait belongs to a task then."""
     waits = did("lock.acquire", "lock@a", 1, 0)
     assert states(waits)["T1"].waits
     assert states(waits, did("file.write", "x", 2)) == {}

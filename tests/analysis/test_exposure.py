@@ -1,4 +1,4 @@
-"""What runs say of operations at which slow I/O may hurt."""
+"""Runs show the locks, limits and waiters at operations where slow I/O may hurt."""
 
 from __future__ import annotations
 

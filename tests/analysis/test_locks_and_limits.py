@@ -62,7 +62,7 @@ def test_a_lock_that_is_taken_again_counts(story: Story) -> None:
 
 
 def test_releasing_a_write_lock_does_not_release_a_read_lock(story: Story) -> None:
-    """Who writes may go on reading: both sides of the lock have one name."""
+    """A writer may continue as a reader: both sides of the lock have one name."""
     story.did("write", "lock.acquire", "lock@a", target="rlock")
     story.did("read", "lock.acquire", "lock@a", target="readlock")
     story.did("wrote", "lock.release", "lock@a", target="rlock")

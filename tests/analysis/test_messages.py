@@ -50,7 +50,7 @@ def hears(t: int, end: int, kind: str, **more: object) -> Event:
 
 
 def found(*events: Event, agent: str = "") -> Messages:
-    """Of nodes that have this agent, if it matters."""
+    """The messages in a trace whose processes have this agent, if one is given."""
     owners = {(e.node, e.incarnation, e.pid) for e in events if agent}
     columns = Columns.of(events, [AgentInfo(*owner, agent, "", 2) for owner in sorted(owners)])
     pairing = pair(columns)
@@ -176,7 +176,7 @@ def test_a_send_to_somebody_else_is_no_part_of_a_logical_operation() -> None:
 
 
 def test_a_peer_without_a_name_is_known_by_its_address() -> None:
-    """An answer to a client, which is no node."""
+    """An answer to a client, which isn't a node."""
     says_it = did("msg.send", "n1", 1, 8, target="answer other", resource=f"answer {B}", stack=SENDING)
     some = found(says_it, sends(2, 4, target="accepted"), takes(11, 4))
     assert (pairs(some), whys(some), some[0].kind) == ([(1, 11)], [], "answer")

@@ -245,7 +245,7 @@ def test_a_pop_during_a_trim_makes_the_positions_uncertain(course: Course) -> No
 def test_an_operation_that_failed_or_never_ended_may_have_removed_items(
     course: Course, command: Any, end: int, error: str
 ) -> None:
-    """Of equal items nobody knows which is taken then, nor whose value it is; one alone is it."""
+    """Equal items cannot be told apart, so the popped one has no origin; a single item has one."""
     course.did("push0", 1, ("RPUSH", ["q"], ["a"]))
     course.did("push1", 3, ("RPUSH", ["q"], ["a"]))
     course.did("other", 5, ("RPUSH", ["q"], ["b"]))

@@ -1,4 +1,4 @@
-"""A campaign goes on only as it began: with the same way of keeping nodes apart."""
+"""A campaign resumes only with the isolation of nodes that it began with."""
 
 from __future__ import annotations
 

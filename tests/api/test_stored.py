@@ -1,4 +1,4 @@
-"""What a campaign left behind: findings as they are thought of today, their logs, their bundles."""
+"""A stored campaign: its findings, regrouped by today's rules, with their logs and bundles."""
 
 from __future__ import annotations
 

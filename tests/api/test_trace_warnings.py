@@ -1,4 +1,4 @@
-"""What is said of a traced run before its numbers: every thing that went wrong in it, one sentence each."""
+"""Warnings about a traced run: one sentence for each thing that went wrong in it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_symptom_that_appears_without_the_fault_too_is_flaky(engine, store) ->
         ENDLESS
     )
     assert (finding.rate, finding.flaky, finding.believed) == ("2/2, 2/2 without the fault", True, False)
-    assert len(store.findings()) == 1, "a control is no finding"
+    assert len(store.findings()) == 1, "a control is not a finding"
 
 
 def test_a_control_that_fails_on_a_late_machine_does_not_count(engine, store) -> None:

@@ -18,7 +18,7 @@ from undermine.testing import run_view
 
 
 class Says:
-    """A checker that answers what it is told, and counts how often it was asked."""
+    """A checker with a fixed answer, which counts how often it was asked."""
 
     def __init__(self, name: str, answer: Verdict | Exception) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Lines that belong together are one entry, and what nobody caught is told from what was logged."""
+"""Lines that belong together are one entry, and uncaught errors are told apart from logged ones."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ def of(text: str) -> list[LogEntry]:
     ],
 )
 def test_a_trace_is_one_entry_with_its_class_and_place(text: str, symptom: str, uncaught: bool) -> None:
-    before, entry, after = of(f"INFO started\n{text}\nINFO goes on")
-    assert (before.says, after.says) == ("INFO started", "INFO goes on")
+    before, entry, after = of(f"INFO started\n{text}\nINFO continues")
+    assert (before.says, after.says) == ("INFO started", "INFO continues")
     assert entry.lines == tuple(text.splitlines())
     assert (entry.symptom, entry.uncaught) == (symptom, uncaught)
 

@@ -1,4 +1,4 @@
-"""What a node's last words say, whatever logger wrote them."""
+"""The error in a node's last log lines is found, whatever logger wrote them."""
 
 from __future__ import annotations
 

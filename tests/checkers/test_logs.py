@@ -1,4 +1,4 @@
-"""What the nodes said: patterns and what nobody caught fail, the rest is evidence."""
+"""Log lines: patterns and uncaught errors fail a run, the rest is evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a line recurs, also where the line is hostile."""
+"""The part of a line that recurs, also if the line is hostile."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ needs_nft = pytest.mark.skipif(choose("auto").nft is None, reason="partitions ne
 needs_cgroups = pytest.mark.skipif(bool(cgroups.missing()), reason="cgroups need root and a cgroup v2 tree")
 
 PORT = 7001
-REPLY_LIMIT_S = 30.0  # generous: only what should arrive waits for so long
+REPLY_LIMIT_S = 30.0  # generous: only replies that should arrive are awaited this long
 SILENCE_S = 0.3  # what is lost never arrives; waiting longer would prove the same
 
 # Echoes what comes by TCP or UDP to HOST PORT; the third word makes it recognisable.
@@ -90,7 +90,7 @@ def answers(connection: socket.socket, word: bytes, limit_s: float = REPLY_LIMIT
 
 
 def inodes(network: Network) -> set[int]:
-    """What the kernel calls the namespaces of a network."""
+    """The kernel's names for the namespaces of a network."""
     return {os.fstat(fd).st_ino for fd in [*network._fds.values(), network._switch]}
 
 

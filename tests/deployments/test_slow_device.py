@@ -1,4 +1,4 @@
-"""What a slow device has done is found again by when it was done."""
+"""The receipts of a slow device are matched to operations by their times."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from undermine.deployments.slow.disk_supervisor import Call, Node, blind_spot, d
 needs_seccomp = pytest.mark.skipif(bool(slow_disk.missing()), reason=slow_disk.missing() or "possible here")
 
 DELAY_S = 0.3
-LONG_S = 600.0  # longer than any test: what waits so long goes on only if it is let go
+LONG_S = 600.0  # longer than any test: a held call continues only if it is released
 
 
 # --- the filter
@@ -163,7 +163,7 @@ def test_receipts_are_bounded_and_printable(monkeypatch: pytest.MonkeyPatch) -> 
 
 # --- real nodes
 
-# Does what its folder is told by files: each `N.do` is a line of Python; how long it took is in `N.done`.
+# Runs the files of its folder: each `N.do` is a line of Python; its duration is in `N.done`.
 OBEDIENT = """
 import os, subprocess, sys, time
 number = 0
@@ -192,7 +192,7 @@ DSYNC = "fd = os.open('sync', os.O_WRONLY | os.O_CREAT | os.O_DSYNC, 0o600); os.
 
 
 class Obedient:
-    """A node that does what it is told, with a disk that can be slow."""
+    """A node that runs lines of Python, with a disk that can be slow."""
 
     def __init__(self, nodes: Nodes, disks: SlowDisks, name: str = "a") -> None:
         self.nodes = nodes

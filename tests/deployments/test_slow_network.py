@@ -34,7 +34,7 @@ def _missing() -> str:
 needs_queue = pytest.mark.skipif(bool(_missing()), reason=_missing() or "possible here")
 
 DELAY_S = 0.3
-LONG_S = 600.0  # longer than any test: what waits so long goes on only if it is let go
+LONG_S = 600.0  # longer than any test: a held packet continues only if it is released
 
 
 # --- without a network
@@ -308,5 +308,5 @@ def test_a_defect_of_the_reader_is_told_and_frees_the_node(
     with udp(network, "a") as a, udp(network, "b") as b:
         slow.start(LONG_S)
         a.sendto(b"lost", (host(network, "b"), PORT))
-        wait_until(lambda: slow.receipts().problem, what="the defect is told")
+        wait_until(lambda: slow.receipts().problem, what="the problem is reported")
         assert arrives(network, a, b, "b")

@@ -243,10 +243,10 @@ def test_unpacking_overwrites_nothing(made: Path, tmp_path: Path) -> None:
     assert [path.name for path in there.iterdir()] == ["mine"]
     other = tmp_path / "other"
     unpacking.unpack(made, other)
-    (other / "project/kv.py").write_text("mended")
+    (other / "project/kv.py").write_text("fixed")
     with pytest.raises(UserError, match=r"kv\.py differs from the file in .*; to run the changed files use -c "):
         unpacking.unpack(made, other)
-    assert (other / "project/kv.py").read_text() == "mended"
+    assert (other / "project/kv.py").read_text() == "fixed"
 
 
 def test_a_link_is_not_followed(made: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plans from files: what is accepted, and that every mistake is told with its place."""
+"""Plans from files: valid ones are read, and every mistake is reported with its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learnt from runs that passed."""
+"""The baseline that is learnt from runs that passed."""
 
 from __future__ import annotations
 

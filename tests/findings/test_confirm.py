@@ -1,4 +1,4 @@
-"""What is still to be run to decide on a suspicion."""
+"""The runs that are still needed to decide on a suspicion."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Courier:
         return self.engine.runner.execute(folder, number, plan, conditions=conditions)
 
     def point(self, op: str, function: str) -> Point:
-        """Of an operation of the first node in this function, as a run without a fault shows it."""
+        """An operation of the first node in this function, as a fault-free run shows it."""
         events = [e for e in self.run(Plan()).trace if e.op == op and f".{function}#" in e.loc and e.node == "n1"]
         return point_of(events[0])
 

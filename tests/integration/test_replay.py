@@ -138,7 +138,7 @@ def test_a_plan_for_an_unknown_node_does_not_fire(hunted: tuple[Project, str]) -
     project, _ = hunted
     plan = {"steps": [{**BY_HAND["steps"][0], "fault": {"fault": "crash", "nodes": ["n7"]}}]}
     done = project.run("replay", plan_file(project, plan), "--no-control", "--json")
-    assert done.returncode == 4, "a fault that never fired is no pass"
+    assert done.returncode == 4, "a fault that never fired is not a pass"
     (result,) = json.loads(done.stdout)  # one for each plan of the file
     assert "there is no node n7" in result["runs"][0]["reason"]
 

@@ -1,4 +1,4 @@
-"""What all ledgers have in common, and that their page tells the truth."""
+"""The behaviour that all ledgers share, and the examples of their page."""
 
 from __future__ import annotations
 

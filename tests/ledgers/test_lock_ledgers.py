@@ -54,7 +54,7 @@ class Timed(Simulator):
 def simulated(rng: Random, lease_ns: int = 0, broken: bool = False) -> tuple[Op, ...]:
     sim, server = Timed(rng), LockServer(lease_ns, broken)
     for client in ("c1", "c2", "c3"):
-        now_ns = rng.randrange(1, 10)  # 0 is no time
+        now_ns = rng.randrange(1, 10)  # 0 means "unknown"
         for _ in range(rng.randrange(6)):
             take = lambda client=client: server.acquire(client, sim.now_ns)  # noqa: E731
             now_ns = sim.invoke(client, "lock", {}, take, now_ns) + rng.randrange(6)

@@ -23,7 +23,7 @@ def program(named: Iterable[Named] = (), **modules: str) -> Program:
 
 
 def facts(text: str, named: Iterable[Named] = ()) -> Facts:
-    """What is found in one module, `m`."""
+    """The facts found in one module, `m`."""
     return program(named, m=text).facts()
 
 

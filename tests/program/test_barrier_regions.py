@@ -28,7 +28,7 @@ class A:
 
 HARD = {
     "set": case("self.x.set()", "self.x.wait()"),
-    "set, no limit is no limit": case("self.x.set()", "self.x.wait(timeout=None)"),
+    "set, the limit None is not a limit": case("self.x.set()", "self.x.wait(timeout=None)"),
     "notify": case("self.x.notify_all()", "self.x.wait()", "threading.Condition()"),
     "wait_for of a condition": case("self.x.notify()", "self.x.wait_for(lambda: 1)", "threading.Condition()"),
     "put": case("self.x.put(1)", "return self.x.get()", "queue.Queue()"),
@@ -98,7 +98,7 @@ NEITHER = {
         "        io()\n", "        self.x.acquire()\n        io()\n", 1
     ),
     "set of something else": case("self.x.set()", "self.x.wait()", "Config()"),
-    "a thread that goes on until the end": """
+    "a thread that runs until the end": """
 class A:
     def start(self):
         self.thread = threading.Thread(target=self.run)

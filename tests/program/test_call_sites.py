@@ -165,7 +165,7 @@ def test_every_place_that_was_met_is_the_place_of_a_point_on_that_line(seen: See
     assert len(seen.locs) > 30
     for loc, line in seen.locs.items():
         point = facts.at(loc)
-        assert point is not None, f"{loc} in line {line} is no point"
+        assert point is not None, f"{loc} in line {line} is not a point"
         statement = range(point.line, point.line + 4)
         assert line in statement, f"{loc} is in line {line}, not {point.line}"
 

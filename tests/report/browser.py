@@ -26,7 +26,7 @@ class Page:
         self._rest = b""
         self._session = ""
         self.errors: list[str] = []
-        """What scripts did not catch, or complained of."""
+        """Uncaught errors and complaints of scripts."""
 
     def open(self, url: str, width: int, height: int, dark: bool) -> None:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]

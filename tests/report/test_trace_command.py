@@ -116,7 +116,7 @@ def test_a_run_is_summed_up_and_its_files_are_in_its_folder(project: Project) ->
 
 
 def _picture(path: Path) -> dict[str, Any]:
-    """What the page of a trace draws."""
+    """The scene that the page of a trace draws."""
     return unpacked(path.read_text().split('data-picture="')[1].split('"')[0])
 
 

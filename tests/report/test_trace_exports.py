@@ -131,7 +131,7 @@ def log(some: TraceAnalysis, **more: Any) -> list[tuple[str, dict[str, int], str
 
 
 def consistent(found: list[tuple[str, dict[str, int], str]]) -> None:
-    """What ShiViz refuses: own time that does not grow by one, times that are not there, a clock that knows too little."""
+    """ShiViz refuses an own time that does not grow by one, missing times, and a clock that knows too little."""
     clocks: dict[str, list[dict[str, int]]] = {}
     for host, clock, _ in found:
         own = clocks.setdefault(host, [])
@@ -221,7 +221,7 @@ def test_relations_of_operations_on_stores_are_counted_by_kind() -> None:
 
 
 def test_the_summary_says_what_was_done_for_operations_of_clients() -> None:
-    """Of the first one nothing is seen to be done; what s2 writes by itself is not done for the other."""
+    """The first one has no effects in the trace; the writes that s2 does by itself do not belong to the other."""
     asks, answers = "127.0.0.1:41200>127.0.0.1:20001/1", "127.0.0.1:20001>127.0.0.1:41200/1"
     events = []
     for n, name in enumerate(("get", "put")):

@@ -53,7 +53,7 @@ def got(node: str, seq: int, seconds: float, of: int, key: str, value: str) -> E
 
 
 def stored() -> TraceAnalysis:
-    """What s1 puts into a store s2 waits for, takes, reads and asks for; the bytes of the read arrive as it ends."""
+    """s2 waits for, takes, reads and asks for items that s1 puts into a store; the bytes of the read arrive as it ends."""
     both = [["SET", ["k:x14"], ["v"]], ["RPUSH", ["jobs"], ["x14"]]]
     made = [
         asks("s2", 1, 0.5, "db.write", "BLPOP jobs", [["BLPOP", ["jobs"], ["5"]]], 0.505),

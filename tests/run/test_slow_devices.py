@@ -71,7 +71,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 
 def timed(*events: Event, at: int = 0, slowed: tuple[Slowed, ...] = (), **more: object) -> SlowOp:
-    """What is said of the event with that number, which was held from its beginning to second 1."""
+    """The slow operation of the event with that number, which was held from its beginning to second 1."""
     held = events[at]
     moment = Moment(0, held.node, held.t_ns, point_of(held), held.resource, held.seq, held.pid)
 
@@ -253,7 +253,7 @@ def test_a_receiving_is_led_to_by_the_last_sending_of_its_thread_on_its_connecti
     assert lead is not None
     assert (lead.point, lead.nth, lead.then_nth) == (point_of(events[1]), 2, 1)
     assert timed(*events[2:], at=2).lead is None
-    assert timed(*events[:2], at=1).lead is None, "it is no receiving"
+    assert timed(*events[:2], at=1).lead is None, "it does not receive"
 
 
 def test_which_occurrence_the_receiving_is_after_the_sending_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""What is seen of a workload while it runs: the history as it grows, and nodes that are asked how they are."""
+"""Watching a workload while it runs: its history as it grows, and the health of nodes."""
 
 from __future__ import annotations
 

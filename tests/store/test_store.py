@@ -471,7 +471,7 @@ def test_a_campaign_without_columns_for_slow_devices_is_readable(store: Campaign
         again.close()
 
 
-@pytest.mark.parametrize("content", [b"this is no database at all, not even nearly one" * 50, os.urandom(8192)])
+@pytest.mark.parametrize("content", [b"this is not a database at all, not even nearly one" * 50, os.urandom(8192)])
 def test_a_file_that_is_not_a_database_is_refused_and_left_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "campaign.db"
     path.write_bytes(content)

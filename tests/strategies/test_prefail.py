@@ -79,7 +79,7 @@ def test_a_sequence_is_extended_where_its_own_run_went_after_the_last_fault() ->
 
 
 def test_the_dead_are_not_hit_again() -> None:
-    """What was seen of a node while it died never comes again; one that is started again can be hit again."""
+    """Operations of a dying node do not recur; a node that is started again can be hit again."""
     assert proposed(told([ran(1, step(A))], {1: [B]})) == set()
     assert {steps[1].trigger.point for steps in proposed(told([ran(1, REBOOT)], {1: [B]}))} == {B}
     grouped = msgspec.structs.replace(LIMITS, groups=(("n1", "n2"),))

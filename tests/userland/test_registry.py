@@ -1,4 +1,4 @@
-"""What a plug-in file declares, and what is said of one that cannot be loaded."""
+"""The declarations of a plug-in file, and the error for one that cannot be loaded."""
 
 from __future__ import annotations
 

@@ -479,7 +479,7 @@ def test_bytes_in_pipes_and_socket_pairs_are_paired(tool, any_python):
         ("pipe.read", one, 2),
         ("pipe.read", other, 0),
     ]
-    assert len(outcome.of("pipe.write", "pipe.read")) == len(pipe) + len(pair), "the loop's own pair is no concern"
+    assert len(outcome.of("pipe.write", "pipe.read")) == len(pipe) + len(pair), "the loop's own pair does not count"
 
 
 PROCESSES = """

@@ -41,7 +41,7 @@ class Node:
         os.fsync(self.fd)
 
     def echo(self) -> None:
-        """What peers ask for."""
+        """Do nothing. Peers ask for this."""
 
     def tell(self) -> None:
         with socket.create_connection(self.peer) as out:

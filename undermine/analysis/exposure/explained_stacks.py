@@ -179,12 +179,12 @@ class ProcessLocks:
         return tuple(text for _, text in sorted(found))
 
     def _waits(self, thread: str) -> str:
-        """What a thread waits for. A wait that began before the thread's last event belongs to a task."""
+        """The object that a thread waits for. A wait that began before the thread's last event belongs to a task."""
         waits = self._open.get(thread, [])
         return self._wait(waits[0]) if len(waits) == 1 and self._last[thread] is waits[0] else ""
 
     def waits_at(self, place: str, thread: str = "") -> str:
-        """What the only waiter at this `module:qualname` waits for: a task, or this thread. Empty if there are
+        """The object that the only waiter at this `module:qualname` waits for: a task, or this thread. Empty if there are
         several."""
         threads = [thread] if thread else list(self._open)
         waits = [event for name in threads for event in self._open.get(name, []) if _function(event) == place]

@@ -1,4 +1,4 @@
-"""Who holds which lock while locks are taken and released one after the other. Knows no trace: owners, locks and events
+"""The holders of locks while locks are taken and released one after the other. Knows no trace: owners, locks and events
 are numbers.
 
 A reentrant lock is held until it was released as often as it was taken. Locks taken for reading and for writing are

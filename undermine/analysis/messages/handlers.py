@@ -223,7 +223,7 @@ class _Finder:
         self.done[numbers] = (over > 0) | (says == _DECIDED)
 
     def _compare_stacks(self, key: int) -> tuple[int, int, bool]:
-        """What an operation tells about the handler: how much, the number of a name, and whether the handling is
+        """The facts about the handler that an operation gives: how much, the number of a name, and whether the handling is
         over."""
         key, within = divmod(key, 2)
         key, kind = divmod(key, _CLASSES)

@@ -159,7 +159,7 @@ _HINTS: tuple[tuple[re.Pattern[str], dict[str, str]], ...] = (
     (re.compile(r"(^|_)(cursor|sqlite|database|db)$"), _SQLITE),
     (re.compile(r"(^|_)(redis|redis_client|redis_conn)$"), {}),
 )
-"""What an object of unknown class probably is, by its name."""
+"""The probable kind of an object of unknown class, by its name."""
 
 
 class Operations:

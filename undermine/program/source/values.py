@@ -99,7 +99,7 @@ class Values:
         return self._member(base, name, depth + 1)
 
     def _member(self, module: str, name: str, depth: int = 0) -> frozenset[Ref]:
-        """What a name of a module may be, whether the module is the program's or not."""
+        """The possible values of a name of a module, whether the module is the program's or not."""
         if depth > 8:
             return NOTHING
         body = self.index.modules.get(module)
@@ -263,7 +263,7 @@ class Values:
         return joined(*(self.result_of(ref) for ref in called))
 
     def result_of(self, ref: Ref) -> frozenset[Ref]:
-        """What the result of calling this may be."""
+        """The possible results of calling this."""
         if ref.kind == "class":
             return frozenset({Ref("instance", ref.name)})
         if ref.kind == "outside":
@@ -276,7 +276,7 @@ class Values:
         return NOTHING
 
     def items(self, function: Function | None, node: ast.expr, depth: int = 0) -> frozenset[Ref]:
-        """What the items of an expression (the values of a mapping) may be."""
+        """The possible items of an expression (the values of a mapping)."""
         if depth > 12:
             return NOTHING
         if isinstance(node, ast.Name):
@@ -306,7 +306,7 @@ class Values:
     # --- annotations
 
     def annotation(self, function: Function | None, node: ast.expr | None, *, items: bool = False) -> frozenset[Ref]:
-        """What an annotation says about a value or, with `items`, about its items."""
+        """The possible values by an annotation or, with `items`, the possible items."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 node = ast.parse(node.value, mode="eval").body

@@ -17,7 +17,7 @@ public final class Call {
     public boolean nonBlocking;
     /** Set for such a channel: nothing has arrived, or nothing can be sent now. */
     public boolean wouldBlock;
-    /** Set for a message that gets lost: its sender is told that it was sent. */
+    /** Set for a message that gets lost: its sender believes that it was sent. */
     public boolean isLost;
     /** Set for a receive that has lost bytes: its end is recorded like that of a lost message. */
     public boolean hasLost;

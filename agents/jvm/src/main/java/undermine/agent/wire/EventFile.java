@@ -357,7 +357,7 @@ public final class EventFile {
     private static final class Grower extends AgentThread {
         private final EventFile file;
         private ByteBuffer chunk;
-        /** Set when its work is done. Joining the thread is no option: a hook at its end may wait for the lock. */
+        /** Set when its work is done. The thread must not be joined: a hook at its end may wait for the lock. */
         volatile boolean isDone;
 
         Grower(EventFile file) {
