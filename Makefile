@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-sieve bench-agent bench-jvm bench-trace bench-regions case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-agent bench-jvm bench-trace bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -28,6 +28,9 @@ bench-silence: $(READY)
 
 bench-prefail: $(READY)
 	$(BIN)/python -m bench.prefail $(ARGS)
+
+bench-hunt: $(READY)
+	$(BIN)/python -m bench.hunt $(ARGS)
 
 bench-sieve: $(READY)
 	$(BIN)/python -m bench.sieve $(ARGS)

@@ -1,6 +1,9 @@
-"""Hunts in the embedded example with all fixes on, with random faults of every kind. Nothing may be reported.
+"""Hunts in the embedded example with all fixes on, with faults of every kind. Nothing may be reported.
 
-The number of runs is that of the strategy. Fault-free runs, faults at rest, re-runs and controls are extra.
+The number of runs is that of all strategies together. Fault-free runs, benign runs, re-runs and controls are extra.
+
+    python -m bench.silence 500 0            # 500 runs of all strategies, seed 0
+    python -m bench.silence 500 0 random     # of these strategies
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -16,9 +20,11 @@ from bench.news import print_news
 from undermine import api
 from undermine.config.load import load
 from undermine.model.faults import FAULT_NAMES
+from undermine.model.rounds import RoundKind
 
 RUNS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+STRATEGIES = tuple(sys.argv[3:])
 JOBS = 2
 
 
@@ -28,20 +34,20 @@ def main() -> int:
         faults = msgspec.structs.replace(config.faults, kinds=FAULT_NAMES)
         config = msgspec.structs.replace(config, faults=faults)
         result = api.hunt(
-            config, strategies=("random",), budget_s=24 * 3600, runs_max=RUNS, seed=SEED, jobs=JOBS, listener=print_news
+            config, strategies=STRATEGIES, budget_s=24 * 3600, runs_max=RUNS, seed=SEED, jobs=JOBS, listener=print_news
         )
         with api.open_store(Path(result.folder)) as store:
             rows = store.run_rows()
     fired: dict[str, int] = {}
     for row in rows:
-        if row["strategy"] == "random" and row["status"] == "fired":
+        if row["kind"] is RoundKind.STRATEGY and row["status"] == "fired":
             for kind in {msgspec.to_builtins(step.fault)["fault"] for step in row["plan"].steps}:
                 fired[kind] = fired.get(kind, 0) + 1
     for finding in result.findings:
         print(f"{finding.id} {finding.title}\n   {finding.plan}\n   reproduced {finding.rate}")
     summary = {
         "bench": "silence",
-        "random_runs": sum(row["strategy"] == "random" and row["status"] != "broken" for row in rows),
+        "experiments": dict(Counter(row["strategy"] for row in rows if row["strategy"] and row["status"] != "broken")),
         "runs": sum(result.statuses.values()),
         "statuses": result.statuses,
         "fired_by_kind": dict(sorted(fired.items())),

@@ -1,0 +1,225 @@
+"""Hunts with all strategies on several targets: how the budget is spent and how fast findings come, beside another checkout.
+
+Each target is hunted with each seed. With `--against`, the same hunts run with the command of another checkout, in turns. The
+figures of all hunts are computed here, from the stored campaigns. A landing that two experiments share counts as run twice.
+
+    python -m bench.hunt --targets granary rq --budget 10m --seeds 0 1 2 --against ../before
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.processes import linked
+from bench.table import table
+from undermine.config.schema import parse_duration
+from undermine.model.plan import At, Plan, Step, Then
+from undermine.model.point import Point
+from undermine.model.predictions.landings import Landings, Tried
+from undermine.model.rounds import RoundKind
+from undermine.store.campaign_dirs import open_store
+from undermine.store.database import CampaignStore
+
+HERE = Path(__file__).parents[1]
+PACKS: dict[str, dict[str, str]] = {
+    "granary": {},
+    "pysyncobj": {"version": "0.3.17"},
+    "rq": {"version": "1.16.1"},
+    "zookeeper": {"version": "3.6.3"},
+}
+RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
+LIMIT_FACTOR = 4
+"""A hunt that takes this many times its budget is ended."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The figures of one hunt."""
+
+    target: str
+    checkout: str
+    seed: int
+    landings: dict[str, int]
+    """By strategy: the landings of its experiments, each once."""
+    twice: int
+    """Experiments whose faults landed where those of an earlier experiment had landed."""
+    not_fired_share: float
+    confirm_share: float
+    """The part of the time of all rounds that confirmations, controls and realism checks took."""
+    experiments_per_min: float
+    findings: dict[str, float]
+    """By title of a believed finding: the seconds from the begin of the campaign to its first failing run."""
+
+
+def main() -> int:
+    options = arguments()
+    checkouts = {"now": HERE} | ({"before": options.against.resolve()} if options.against else {})
+    for home in checkouts.values():
+        for target in options.targets:
+            set_up(home, target)
+    found: list[Figures] = []
+    with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
+        for seed in options.seeds:
+            for target in options.targets:
+                for name, home in checkouts.items():
+                    place = Path(folder, f"{target}-{name}-{seed}")
+                    campaign = hunt(home, target, seed, options.budget, place)
+                    found.append(figures(target, name, seed, campaign))
+                    print(json.dumps(msgspec.to_builtins(found[-1])), flush=True)
+    print(shown(found))
+    print(json.dumps({"bench": "hunt", "budget": options.budget, "seeds": options.seeds, "targets": summary(found)}))
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-hunt", description=__doc__)
+    parser.add_argument("--targets", nargs="+", choices=sorted(PACKS), default=sorted(PACKS))
+    parser.add_argument("--budget", default="10m")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--against", type=Path, help="the folder of another checkout with its own .venv")
+    options = parser.parse_args()
+    parse_duration(options.budget)
+    return options
+
+
+def set_up(home: Path, target: str) -> None:
+    """Fetch the target's release, with the script of this checkout's pack."""
+    script = home / "examples" / target / "setup.py"
+    if script.exists():
+        subprocess.run([home / ".venv/bin/python", script, *PACKS[target].values()], check=True, stdout=subprocess.DEVNULL)
+
+
+def hunt(home: Path, target: str, seed: int, budget: str, place: Path) -> Path:
+    """Hunt with the command of a checkout; return the folder of the campaign."""
+    place.mkdir()
+    pack = linked(home / "examples" / target, place)
+    values = [word for name, value in PACKS[target].items() for word in ("--set", f"{name}={value}")]
+    program = str(home / ".venv/bin/undermine")
+    command = [program, "hunt", "-c", str(pack), "--budget", budget, "--seed", str(seed), *values]
+    limit_s = LIMIT_FACTOR * parse_duration(budget) + 600
+    with open(place / "output.txt", "wb") as output:
+        subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=limit_s, check=False, env=dict(os.environ))
+    campaigns = sorted((pack / ".undermine" / "campaigns").iterdir()) if (pack / ".undermine" / "campaigns").is_dir() else []
+    if not campaigns:
+        sys.exit(f"the hunt in {target} began no campaign: {(place / 'output.txt').read_text()[-2000:]}")
+    return campaigns[-1]
+
+
+# --- figures
+
+
+def figures(target: str, checkout: str, seed: int, campaign: Path) -> Figures:
+    with open_store(campaign) as store:
+        rows = store.run_rows()
+        begun = min(row["started"] for row in rows)
+        ended = max(row["ended"] or row["started"] for row in rows)
+        proposed = [row for row in rows if row["kind"] is RoundKind.STRATEGY and row["status"] != "broken"]
+        landings, twice = landed(store, {row["run"] for row in proposed})
+        spent = Counter[bool]()
+        for row in rows:
+            spent[row["kind"] in RERUNS] += (row["ended"] or row["started"]) - row["started"]
+        first = {row["run"]: row["started"] - begun for row in rows}
+        return Figures(
+            target=target,
+            checkout=checkout,
+            seed=seed,
+            landings=dict(landings),
+            twice=twice,
+            not_fired_share=share(sum(row["status"] == "not_fired" for row in proposed), len(proposed)),
+            confirm_share=share(spent[True], spent[True] + spent[False]),
+            experiments_per_min=round(60 * len(proposed) / max(ended - begun, 1.0), 2),
+            findings={f.title: round(first[f.runs[0]], 1) for f in store.findings() if f.believed and f.runs},
+        )
+
+
+def landed(store: CampaignStore, experiments: set[int]) -> tuple[Counter[str], int]:
+    """The landings of each strategy, and the number of experiments that repeat an earlier landing."""
+    before, by_strategy, twice = Landings(), Counter[str](), 0
+    for tried in store.tried(()):
+        if tried.run in experiments and tried.landed:
+            if before.of(as_plan(tried)):
+                twice += 1
+            else:
+                by_strategy[tried.strategy] += 1
+        before.add(tried)
+    return by_strategy, twice
+
+
+def as_plan(tried: Tried) -> Plan:
+    """The plan that names exactly the points at which the faults of a run landed."""
+    return Plan(tuple(whole(one.step, one.point) for one in tried.landed))
+
+
+def whole(step: Step, point: Point) -> Step:
+    """A copy of the step that names the whole point."""
+    trigger = step.trigger
+    if isinstance(trigger, At):
+        trigger = msgspec.structs.replace(trigger, point=point)
+    elif isinstance(trigger, Then):
+        trigger = msgspec.structs.replace(trigger, second=msgspec.structs.replace(trigger.second, point=point))
+    return msgspec.structs.replace(step, trigger=trigger)
+
+
+def share(part: float, of: float) -> float:
+    return round(part / of, 3) if of else 0.0
+
+
+# --- tables
+
+
+def summary(found: Sequence[Figures]) -> list[dict[str, Any]]:
+    """The medians over seeds, for each target and checkout."""
+    groups: dict[tuple[str, str], list[Figures]] = {}
+    for one in found:
+        groups.setdefault((one.target, one.checkout), []).append(one)
+    rows = []
+    for (target, checkout), hunts in groups.items():
+        strategies = sorted({name for one in hunts for name in one.landings})
+        rows.append(
+            {
+                "target": target,
+                "checkout": checkout,
+                "landings": {name: statistics.median(one.landings.get(name, 0) for one in hunts) for name in strategies},
+                **{
+                    name: statistics.median(getattr(one, name) for one in hunts)
+                    for name in ("twice", "not_fired_share", "confirm_share", "experiments_per_min")
+                },
+                "findings": statistics.median(len(one.findings) for one in hunts),
+                "first_finding_s": statistics.median(min(one.findings.values(), default=float("nan")) for one in hunts),
+            }
+        )
+    return rows
+
+
+def shown(found: Sequence[Figures]) -> str:
+    head = ("target", "checkout", "landings", "twice", "not fired", "confirming", "experiments/min", "findings", "first after")
+    body = [
+        (
+            row["target"],
+            row["checkout"],
+            ", ".join(f"{name} {count:g}" for name, count in row["landings"].items()),
+            f"{row['twice']:g}",
+            f"{row['not_fired_share']:.0%}",
+            f"{row['confirm_share']:.0%}",
+            f"{row['experiments_per_min']:.1f}",
+            f"{row['findings']:g}",
+            f"{row['first_finding_s']:.0f} s",
+        )
+        for row in summary(found)
+    ]
+    return table(head, body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
