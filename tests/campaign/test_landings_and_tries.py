@@ -149,3 +149,10 @@ def test_a_resumed_campaign_continues_to_count_the_tries(tmp_path, store) -> Non
     assert [slot.tries for slot in store.open_slots("a")] == [2]
     campaign(engine, store, [Whole("a", crash())]).run(ENDLESS)
     assert engine.runner.strategies.count("a") == 3
+
+
+def test_two_runs_at_a_time_never_land_at_the_same_place(engine, store) -> None:
+    strategies = [Whole("a", crash(WRITE), crash(SPOT), *several(4))]
+    campaign(engine, store, strategies).run(Limits(budget_s=1000, jobs=3))
+    assert engine.runner.strategies.count("a") == 5
+    assert [run.covered for run in results(store, "a")].count(True) == 1

@@ -19,11 +19,12 @@ The story of `Campaign.run`:
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -40,8 +41,9 @@ from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
+from undermine.model.plan import Plan
 from undermine.model.point import Point
-from undermine.model.predictions.landings import Landings
+from undermine.model.predictions.landings import Landings, Tried, would_land_alike
 from undermine.model.rounds import RoundKind
 from undermine.program import calls_in
 from undermine.protocols import (
@@ -114,6 +116,28 @@ class Allowance:
             return True
 
 
+class UnderWay:
+    """The plans that are being run. Two runs at a time never land at the same place."""
+
+    def __init__(self) -> None:
+        self._plans: list[Plan] = []
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def reserved(self, plan: Plan) -> Iterator[bool]:
+        """Reserve the landings of a plan while it runs. Yield false if another run has them: then the plan has to wait."""
+        with self._lock:
+            free = not any(would_land_alike(plan, other) for other in self._plans)
+            if free:
+                self._plans.append(plan)
+        try:
+            yield free
+        finally:
+            if free:
+                with self._lock:
+                    self._plans.remove(plan)
+
+
 class Campaign:
     """One campaign over one store."""
 
@@ -141,6 +165,7 @@ class Campaign:
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
         self._tried = Landings()
+        self._reading = threading.Lock()
 
     # --- the loop
 
@@ -242,21 +267,28 @@ class Campaign:
 
     def _uncovered(self, slots: Iterable[Slot]) -> list[Slot]:
         """The slots whose plans no other run has tried. The others are filled with the run that has."""
-        landings, left = self._landings(), []
+        landings = self._landings()
+        left: list[Slot] = []
+        covered: list[tuple[Slot, Tried]] = []
         for slot in slots:
             if tried := landings.of(slot.plan):
                 self._store.cover(slot, tried.run)
-                text = f"{slot.plan} (run {tried.run} of {tried.strategy} landed there)"
-                self.plan_runner.tell("covered", text, strategy=slot.strategy, run=tried.run)
+                covered.append((slot, tried))
             else:
                 left.append(slot)
+        if covered:
+            slot, tried = covered[0]
+            text = f"{slot.strategy}: run {tried.run} of {tried.strategy} has tried {slot.plan}"
+            text += f", and other runs {len(covered) - 1:,} more of its plans" if len(covered) > 1 else ""
+            self.plan_runner.tell("covered", text, strategy=slot.strategy, plans=len(covered))
         return left
 
     def _landings(self) -> Landings:
         """The landings of all runs so far."""
-        for tried in self._store.tried(self._tried):
-            self._tried.add(tried)
-        return self._tried
+        with self._reading:
+            for tried in self._store.tried(self._tried):
+                self._tried.add(tried)
+            return self._tried
 
     def history_of(self, strategy: Strategy, batch: int) -> History:
         reachable = self._from_fault_free_runs()
@@ -361,12 +393,14 @@ class Campaign:
         sure_of_one = not self._store.past_runs(slots[0].strategy)
         decided = {finding.symptom for finding in self._store.findings()}
         suspicious = threading.Event()
+        under_way = UnderWay()
 
         def run(slot: Slot) -> JudgedRun | None:
             sure = sure_of_one and slot is slots[0]
-            if suspicious.is_set() or (slot is not slots[0] and not self._uncovered([slot])) or not allowance.take(sure=sure):
-                return None
-            judged = self.plan_runner.run_slot(slot, alone=limits.jobs == 1)
+            with under_way.reserved(slot.plan) as free:
+                if suspicious.is_set() or not free or not self._uncovered([slot]) or not allowance.take(sure=sure):
+                    return None
+                judged = self.plan_runner.run_slot(slot, alone=limits.jobs == 1)
             if judged.symptom and not judged.noisy and judged.symptom not in decided:
                 suspicious.set()
             return judged
