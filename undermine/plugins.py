@@ -15,6 +15,7 @@ from undermine.checkers.base import BuiltinChecker, Settings
 from undermine.checkers.registry import BUILTIN
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
+from undermine.policies.library import FOR_ALL_FAULTS
 from undermine.protocols import Checker, Predicts, Strategy, TakesOptions, Traced
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.next_steps import NextSteps
@@ -56,7 +57,7 @@ def _next_steps(config: Config, chosen: Sequence[Strategy]) -> list[Strategy]:
     predictors = [strategy for strategy in chosen if isinstance(strategy, Predicts)]
     if config.hunt.steps < 2 or not predictors:
         return []
-    policies = config.strategies.get(Prefail.name, {}).get("policies", ())
+    policies = config.strategies.get(Prefail.name, {}).get("policies") or FOR_ALL_FAULTS
     traced = any(isinstance(strategy, Traced) and strategy.traced for strategy in predictors)
     return [NextSteps(predictors, config.hunt.steps, policies, traced=traced)]
 

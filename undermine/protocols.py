@@ -187,8 +187,8 @@ class Strategy(Protocol):
     level as a generator. A strategy that predicts yields candidates: plans with reasons.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
-    `Counted`, `Traced`, `Remarks`. A strategy implements a protocol by having its attribute; it need not import or inherit
-    anything. A base class with defaults would require both, and a plug-in that forgot to inherit from it would fail late.
+    `Counted`, `Follows`, `Traced`, `Remarks`. A strategy implements a protocol by having its attribute; it need not import or
+    inherit anything. A base class with defaults would require both, and a plug-in that forgot to inherit from it would fail late.
     """
 
     name: str
@@ -231,6 +231,14 @@ class Capped(Protocol):
 
     @property
     def cap(self) -> int: ...
+
+
+@runtime_checkable
+class Follows(Protocol):
+    """A strategy that builds on the runs of other strategies: if `follows` is true, it is asked again after they have run."""
+
+    @property
+    def follows(self) -> bool: ...
 
 
 @runtime_checkable

@@ -156,3 +156,17 @@ def test_two_runs_at_a_time_never_land_at_the_same_place(engine, store) -> None:
     campaign(engine, store, strategies).run(Limits(budget_s=1000, jobs=3))
     assert engine.runner.strategies.count("a") == 5
     assert [run.covered for run in results(store, "a")].count(True) == 1
+
+
+def test_a_strategy_that_builds_on_other_runs_is_asked_again_after_they_have_run(engine, store) -> None:
+    class Second:
+        name, summary, follows = "second", "", True
+
+        def propose(self, history):
+            more = Step(At(point(loc="app:more#1")), Crash())
+            passed = [run.plan.steps for run in history.others() if len(run.plan.steps) == 1]
+            plans = [Plan((*steps, more), history.seed, self.name) for steps in passed]
+            return [plan for plan in plans if plan.id not in history.settled]
+
+    campaign(engine, store, [Second(), Whole("a", *several(2))]).run(ENDLESS)
+    assert [len(run.plan.steps) for run in results(store, "second")] == [2, 2]

@@ -10,6 +10,7 @@ from undermine.config.load import load
 from undermine.model.faults import Crash, Delay, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.predictions.candidate import Candidate, Reason
+from undermine.policies.library import FOR_ALL_FAULTS
 from undermine.protocols import History, PastRun
 from undermine.strategies.next_steps import NextSteps, extended
 from undermine.testing import history, point, shown
@@ -34,9 +35,9 @@ def ran(number: int, *steps: Step, status: str = "fired", failed: bool = False) 
     return PastRun(number, 1, number, Plan(steps, 0, "sieve"), status, failed)  # type: ignore[arg-type]
 
 
-def told(*others: PastRun, own: tuple[PastRun, ...] = (), **after) -> History:
-    profiles = {run.id: shown([A, B, C], after=after.get(f"run{run.id}", [B])) for run in (*others, *own)}
-    return msgspec.structs.replace(history([A, B], own, profiles=profiles), others=lambda: others)
+def told(*others: PastRun, **after) -> History:
+    profiles = {run.id: shown([A, B, C], after=after.get(f"run{run.id}", [B])) for run in others}
+    return msgspec.structs.replace(history([A, B], profiles=profiles), others=lambda: others)
 
 
 def steps_of(strategy: NextSteps, given: History) -> list[tuple[Step, ...]]:
@@ -64,22 +65,17 @@ def test_runs_of_all_strategies_that_fired_and_passed_are_extended() -> None:
 @pytest.mark.parametrize(("steps", "more"), [(2, 0), (3, 1)])
 def test_plans_grow_up_to_the_number_of_steps(steps: int, more: int) -> None:
     two = ran(2, FIRST, Step(At(B), Reboot()))
-    own = (msgspec.structs.replace(two, plan=Plan(two.plan.steps, 0, "next-steps")),)
-    found = steps_of(NextSteps([Always()], steps), told(ran(1, FIRST), own=own))
+    found = steps_of(NextSteps([Always()], steps), told(two))
     assert [len(found_steps) for found_steps in found] == [3] * more
 
 
-def test_a_plan_that_was_extended_is_not_extended_again() -> None:
-    first = ran(1, FIRST)
-    own = (ran(2, FIRST, Step(At(B), Crash())),)
-    assert steps_of(NextSteps([Always()], 2), told(first, own=own)) == []
-
-
-def test_settled_extensions_are_left_out() -> None:
+def test_a_run_is_extended_once_and_then_others_are() -> None:
+    strategy, other = NextSteps([Always()], 2), Step(At(C), Delay())
     given = told(ran(1, FIRST), run1=[B, C])
-    (one, two) = (candidate.plan for candidate in NextSteps([Always()], 2).propose(given))
-    left = msgspec.structs.replace(given, settled=frozenset({one.id}))
-    assert [candidate.plan for candidate in NextSteps([Always()], 2).propose(left)] == [two]
+    settled = frozenset(candidate.plan.id for candidate in strategy.propose(given))
+    assert len(settled) == 2
+    later = msgspec.structs.replace(told(ran(1, FIRST), ran(2, other), run1=[B, C], run2=[A]), settled=settled)
+    assert steps_of(strategy, later) == [(other, Step(At(A), Crash()))]
 
 
 # --- in a campaign
@@ -107,6 +103,12 @@ def test_the_number_of_steps_turns_it_on_with_the_policies_of_prefail(tmp_path) 
     assert "next-steps" not in [strategy.name for strategy in strategies(tmp_path, "")]
     *_, last = strategies(tmp_path, "steps = 2")
     assert (last.name, last.policies, last.traced) == ("next-steps", ("any_k_nodes(1)",), True)
+
+
+def test_without_policies_of_its_own_any_kind_of_fault_may_be_extended(tmp_path) -> None:
+    (tmp_path / "undermine.toml").write_text(TOML.format(hunt="steps = 2").replace('policies = ["any_k_nodes(1)"]', ""))
+    *_, last = plugins.strategies(load(tmp_path))
+    assert last.policies == FOR_ALL_FAULTS
 
 
 def test_strategies_that_predict_nothing_are_not_extended(tmp_path) -> None:

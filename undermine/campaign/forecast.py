@@ -39,7 +39,7 @@ class Forecast(msgspec.Struct, frozen=True):
         if not self.reach or not self.run_s:
             return
         budget = f"{_words(self.budget_s)} at {self.run_s:.1f} s a run"
-        for one in self.reach:
+        for one in (one for one in self.reach if one.plans != 0):
             of = "plans" if one.plans is None else f"of its {one.plans:,} plans"
             yield f"{one.strategy} will reach about {one.reached:,} {of} ({budget})"
         if self.all_s:

@@ -49,6 +49,7 @@ from undermine.program import calls_in
 from undermine.protocols import (
     Checker,
     Counted,
+    Follows,
     History,
     PastRun,
     PointSeen,
@@ -194,6 +195,7 @@ class Campaign:
                 exhausted.add(strategy.name)
                 continue
             self._run_some(slots, limits, allowance)
+            exhausted -= {each.name for each in self._strategies if isinstance(each, Follows) and each.follows}
         return self.confirming.catch_up()
 
     def _first_rounds(self, jobs: int) -> None:

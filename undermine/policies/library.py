@@ -31,13 +31,14 @@ from undermine.policies.plan_view import (
 )
 from undermine.policies.pruning import Policy, cluster_policy, filter_policy
 
-DEFAULT = (
-    "fault_types(crash, reboot, disk, net, corruption, drop, partition)",
+FOR_ALL_FAULTS = (
     "crash_before_writes",
     "no_crash_towards_the_dead",
     "first_reads_only",
     "recovery_by_function",
 )
+"""The default policies for plans that may have any kind of fault."""
+DEFAULT = ("fault_types(crash, reboot, disk, net, corruption, drop, partition)", *FOR_ALL_FAULTS)
 """The default policies lose little. They drop delays and pauses, crashes that differ only in their moment, faults at a read that
 continues another read, and the same fault on another node of the role if recovery runs through the same functions."""
 

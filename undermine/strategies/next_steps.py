@@ -18,8 +18,8 @@ from undermine.model.predictions.candidate import Candidate
 from undermine.protocols import History, PastRun, Predicts
 from undermine.strategies.recovery_order import recovery_first
 
-_CANDIDATES_MAX = 20_000
-"""The most candidates that one turn looks at."""
+_ENOUGH = 5_000
+"""After this number of candidates, other runs are left to later rounds."""
 
 
 def extended(history: History, predictors: Sequence[Predicts], run: PastRun, strategy: str) -> Iterator[Candidate]:
@@ -39,6 +39,7 @@ class NextSteps:
 
     name = "next-steps"
     summary = "another predicted fault in the recovery from a fault of any strategy"
+    follows = True
 
     def __init__(self, predictors: Sequence[Predicts], steps: int, policies: Sequence[str] = (), *, traced: bool = False) -> None:
         """`steps` is the most faults in a run; `policies` prune the plans, as for `prefail`."""
@@ -48,19 +49,19 @@ class NextSteps:
         self._steps = steps
 
     def propose(self, history: History) -> Iterator[Candidate]:
-        """Extend the runs that were not extended yet, shortest plans first."""
-        extended_before = {run.plan.steps[:-1] for run in history.runs}
-        prefixes = [
-            run
-            for run in (*history.others(), *history.runs)
-            if run.status == "fired"
-            and not run.failed
-            and len(run.plan.steps) < self._steps
-            and run.plan.steps not in extended_before
-        ]
-        unique = {run.plan.steps: run for run in sorted(prefixes, key=lambda run: len(run.plan.steps))}
-        found = (c for run in unique.values() for c in extended(history, self._predictors, run, self.name))
-        return (c for c in itertools.islice(found, _CANDIDATES_MAX) if c.plan.id not in history.settled)
+        """Extend runs that were not extended yet, the shortest plans first. All extensions of a run are proposed together."""
+        passed = [run for run in history.others() if run.status == "fired" and not run.failed]
+        proposed = 0
+        for run in sorted(passed, key=lambda run: len(run.plan.steps)):
+            if proposed >= _ENOUGH or len(run.plan.steps) >= self._steps:
+                return
+            candidates = extended(history, self._predictors, run, self.name)
+            first = next(candidates, None)
+            if first is None or first.plan.id in history.settled:
+                continue
+            for candidate in itertools.chain([first], candidates):
+                proposed += 1
+                yield candidate
 
     def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
         return recovery_first(plans, history)
