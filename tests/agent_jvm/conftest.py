@@ -80,3 +80,16 @@ def causal(java: Path, causal_classes: Path) -> Iterator[Callable[[Path], Target
     yield make
     for tool in tools:
         tool.close()
+
+
+@pytest.fixture(scope="session")
+def data_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
+    return compile_java(tmp_path_factory.mktemp("data"), HERE / "DataTarget.java")
+
+
+@pytest.fixture
+def data_program(tmp_path: Path, java: Path, data_classes: Path) -> Iterator[Target]:
+    tool = FakeTool(tmp_path)
+    tool.packages = ["DataTarget"]
+    yield Target(tool, java, data_classes, "DataTarget")
+    tool.close()

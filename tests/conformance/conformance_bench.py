@@ -8,6 +8,7 @@ import os
 import queue
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -332,6 +333,18 @@ def run_together(benches: Sequence[Bench], *lines: str, way: str = "plain") -> l
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(bench.start(way)) for bench in benches]
         return [target.all(*lines) for target in targets]
+
+
+@contextlib.contextmanager
+def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
+    """A queue that holds the peer's end of the next connection after its handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(key)
+    done: queue.Queue[ssl.SSLSocket] = queue.Queue()
+    thread = threading.Thread(target=lambda: done.put(context.wrap_socket(bench.called(), server_side=True)))
+    thread.start()
+    yield done
+    thread.join(WAIT_S)
 
 
 def free_port() -> int:

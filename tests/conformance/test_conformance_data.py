@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import WAIT_S, Bench, Outcome, Target, at, step
-from test_conformance_more import key, mailbox, secured
+from conformance_bench import WAIT_S, Bench, Outcome, Target, at, secured, step
 from waiting import wait_until
 
 from undermine.inject.controller import Controller
 from undermine.model.faults import Corrupt, Drop
 from undermine.model.plan import Then
-
-__all__ = ["key", "mailbox"]  # fixtures
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
 PEER = "peer:s2"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import WAIT_S, Bench, at, step
+from conformance_bench import WAIT_S, Bench, at, secured, step
 
 from undermine.inject.controller import Controller
 from undermine.model.faults import Crash, Error, Partition
@@ -82,32 +76,6 @@ def test_an_error_replaces_a_message(bench: Bench) -> None:
 # --- TLS
 
 
-@pytest.fixture(scope="session")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new key with a self-signed certificate."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl here")
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    subprocess.run(
-        ["openssl", *made.split(), "-keyout", path, "-out", path.with_name("c.pem")], check=True, capture_output=True
-    )
-    path.write_text(path.read_text() + path.with_name("c.pem").read_text())
-    return path
-
-
-@contextlib.contextmanager
-def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
-    """A queue that holds the peer's end of the next connection after its handshake."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(key)
-    done: queue.Queue[ssl.SSLSocket] = queue.Queue()
-    thread = threading.Thread(target=lambda: done.put(context.wrap_socket(bench.called(), server_side=True)))
-    thread.start()
-    yield done
-    thread.join(WAIT_S)
-
-
 def test_the_payload_of_tls_is_recorded(bench: Bench, key: Path) -> None:
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
@@ -136,15 +104,6 @@ def test_an_error_hits_the_payload_of_tls(bench: Bench, key: Path) -> None:
 
 
 # --- datagrams
-
-
-@pytest.fixture
-def mailbox(bench: Bench) -> Iterator[socket.socket]:
-    """The peer's datagram socket, at the port of its listener."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-        made.bind(("127.0.0.1", bench.peer_port))
-        made.settimeout(WAIT_S)
-        yield made
 
 
 @WAYS
