@@ -17,7 +17,7 @@ final class BlackHoles {
         this.sockets = sockets;
     }
 
-    void add(Object socket, String op, int step) {
+    synchronized void add(Object socket, String op, int step) {
         if (of(socket, op) == null) {
             holes.add(new BlackHole(socket, op, step, sockets));
             lasting.setBlackHoles(true);

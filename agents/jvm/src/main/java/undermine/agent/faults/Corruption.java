@@ -3,6 +3,7 @@ package undermine.agent.faults;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.util.Arrays;
+import java.util.Locale;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.DataChange;
 
@@ -62,7 +63,7 @@ final class Corruption implements DataChange {
         if (!isZero && data.length > 0) {
             int place = (int) place(data.length, where);
             instead[place] ^= (byte) ALL;
-            text = String.format("byte %d was %02x, now %02x", place, data[place] & ALL, instead[place] & ALL);
+            text = String.format(Locale.ROOT, "byte %d was %02x, now %02x", place, data[place] & ALL, instead[place] & ALL);
         }
         if (isDone || Arrays.equals(data, instead) || !part.counts() || !faults.corrupts(part, call, before + text)) {
             return null;

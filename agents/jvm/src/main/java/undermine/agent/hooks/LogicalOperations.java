@@ -1,5 +1,6 @@
 package undermine.agent.hooks;
 
+import java.lang.reflect.InvocationTargetException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -169,18 +170,21 @@ public final class LogicalOperations {
         if (call == null || error != null || !method.isOfResult) {
             return result;
         }
-        return call.isLost ? next(method, self, arguments) : call.change == null ? result
+        return call.isLost ? next(method, self, arguments, result) : call.change == null ? result
                 : ChangedData.received(AgentCore.current, state, call, result);
     }
 
-    /** A received message got lost: wait for the next one. */
-    private static Object next(LogicalMethod method, Object self, Object[] arguments) {
+    /** A received message got lost: wait for the next one. `self` is the object, or the class if the method is static. */
+    private static Object next(LogicalMethod method, Object self, Object[] arguments, Object lost) {
         try {
-            return method.again(self, arguments);
-        } catch (Throwable raised) {
-            Unchecked.<RuntimeException>raise(raised);
-            return null;
+            boolean isStatic = self instanceof Class;
+            return method.find(isStatic ? (Class<?>) self : self.getClass()).invoke(isStatic ? null : self, arguments);
+        } catch (InvocationTargetException raised) {
+            Unchecked.<RuntimeException>raise(raised.getCause());
+        } catch (ReflectiveOperationException | RuntimeException unknown) {
+            AgentCore.current.note(unknown);
         }
+        return lost;
     }
 
     /** Record the end; returns the injected error, or null. */

@@ -1,7 +1,6 @@
 package undermine.agent.operations;
 
 import java.lang.invoke.MethodType;
-import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Collections;
 import java.util.List;
@@ -71,26 +70,29 @@ public final class LogicalMethod {
         return finder != null && finder.root.equals(ArgumentPath.RETURNED);
     }
 
-    /** Call it again. `self` is the object, or the class if the method is static. */
-    public Object again(Object self, Object[] arguments) throws Throwable {
-        boolean isStatic = self instanceof Class;
-        Class<?> type = isStatic ? (Class<?>) self : self.getClass();
-        String owner = owner().replace('/', '.');
-        while (!type.getName().equals(owner)) {
-            type = type.getSuperclass();
-        }
-        for (Method each : type.getDeclaredMethods()) {
+    /** The method itself, to be called again; `type` is the class of an object that has it. */
+    public Method find(Class<?> type) throws NoSuchMethodException {
+        Class<?> declaring = declaring(type, owner().replace('/', '.'));
+        for (Method each : declaring == null ? new Method[0] : declaring.getDeclaredMethods()) {
             String takes = MethodType.methodType(each.getReturnType(), each.getParameterTypes()).toMethodDescriptorString();
             if (each.getName().equals(name) && takes.equals(descriptor)) {
                 each.setAccessible(true);
-                try {
-                    return each.invoke(isStatic ? null : self, arguments);
-                } catch (InvocationTargetException raised) {
-                    throw raised.getCause();
-                }
+                return each;
             }
         }
         throw new NoSuchMethodException(text);
+    }
+
+    /** The class or interface of this name among a class and its ancestors, or null. */
+    private static Class<?> declaring(Class<?> type, String name) {
+        if (type == null || type.getName().equals(name)) {
+            return type;
+        }
+        Class<?> found = declaring(type.getSuperclass(), name);
+        for (Class<?> each : type.getInterfaces()) {
+            found = found == null ? declaring(each, name) : found;
+        }
+        return found;
     }
 
     /** The class's internal name, with slashes. */
