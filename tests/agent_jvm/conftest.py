@@ -12,8 +12,12 @@ from jdks import compile_java, jdks, run_java, why_no_jvm
 from undermine.runtimes import jvm_agent
 
 HERE = Path(__file__).resolve().parent
-VERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal")
-"""By default the JVM does not verify the JDK's own classes, but the code that is woven into them must be valid."""
+VERIFIED = (
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal"),
+    *("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=3"),
+)
+"""By default the JVM does not verify the JDK's own classes, but the code that is woven into them must be valid. Hashes are
+numbers in order, so that no two monitors share a counter of the agent by chance."""
 
 
 @pytest.fixture(scope="session")
