@@ -204,7 +204,7 @@ def cell_of(mode: str, rows: Runs, records: Sequence[RunRecord], findings: Seque
 def report_of(finding: Finding, own: Runs) -> Report:
     """Describe a finding: which of the mode's counting runs showed it first, and after how many seconds of its runs."""
     run, seconds = 0, 0.0
-    first = next((n for n, row in enumerate(own) if row["symptom"] == finding.symptom), None)
+    first = next((n for n, row in enumerate(own) if row["run"] in finding.runs), None)
     if first is not None:
         met = own[: first + 1]
         run, seconds = len(counting(met)), sum(map(seconds_of, met))

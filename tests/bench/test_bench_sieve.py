@@ -49,7 +49,7 @@ def ran(
 
 
 def finding(symptom: str, **more: Any) -> Finding:
-    return Finding("F1", symptom, symptom, delay("a"), (1,), ("sieve",), (), **more)
+    return Finding("F1", symptom, symptom, delay("a"), more.pop("runs", (1,)), ("sieve",), (), **more)
 
 
 # --- the time that delays were in force
@@ -86,8 +86,10 @@ def test_overlapping_delays_count_once(receipts: Sequence[Receipt], ns: int) -> 
 
 def test_a_report_names_its_first_run_and_the_time_until_then() -> None:
     own = [ran(7), ran(8, total_s=3.0, status="broken"), ran(9, "it hangs"), ran(12, "it hangs")]
-    found = bench.report_of(finding("it hangs", hits=2, tries=2), own)
+    found = bench.report_of(finding("it hangs", hits=2, tries=2, runs=(9, 12)), own)
     assert (found.state, found.run, found.seconds) == ("found", 2, 7.0)
+    lesser = bench.report_of(finding("it is slow", runs=(9,)), own)
+    assert (lesser.run, lesser.seconds) == (2, 7.0), "the run is named by a worse symptom"
 
 
 def test_a_symptom_of_a_fault_at_rest_counts_for_no_run_of_the_mode() -> None:
@@ -123,7 +125,8 @@ def test_a_cell_has_only_the_modes_own_runs_and_the_fault_free_runs() -> None:
         ran(7, "it hangs", total_s=20.0, strategy="", kind=RoundKind.CONFIRM),
     ]
     hit = record(*held(0, 10, 30), plan=delay("a"))
-    cell = bench.cell_of("fate", rows, [hit, record(plan=delay("b"))], [finding("it hangs", tries=1, hits=1)], Points())
+    hangs = finding("it hangs", tries=1, hits=1, runs=(6, 7))
+    cell = bench.cell_of("fate", rows, [hit, record(plan=delay("b"))], [hangs], Points())
     assert (cell.runs, cell.seconds, cell.injected, cell.fault_free_s) == (2, 7.0, 1, (1.0,))
     assert cell.test_s == 3.0
     assert cell.delay_s == pytest.approx(10 / 1e9)
