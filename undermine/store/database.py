@@ -6,10 +6,8 @@ committed data stays, and the store can tell which runs were interrupted.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -20,7 +18,6 @@ from typing import Any
 import msgspec
 
 from undermine.checkers.compose import NEWS_CHECKER, symptoms_of
-from undermine.model.errors import UserError
 from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Lasted, Plan
 from undermine.model.point import Point
@@ -29,8 +26,8 @@ from undermine.model.predictions.landings import LandedStep, Tried
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
+from undermine.store.connection import Connection
 from undermine.store.points import PointTable
-from undermine.store.schema import prepare
 
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
 _OF_PLANS_SQL = f"r.kind IN ('{RoundKind.STRATEGY}', '{RoundKind.CONFIRM}')"
@@ -89,62 +86,14 @@ def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
     db.executemany("INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)", rows)
 
 
-class CampaignStore:
+class CampaignStore(Connection):
     """One campaign's database. Safe to use from several threads."""
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        self.folder = folder
+        super().__init__(folder, read_only=read_only)
         self.runs_dir = folder / "runs"
-        self._lock = threading.RLock()
-        self._points = PointTable()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.runs_dir.mkdir(mode=0o700, exist_ok=True)
-        path = folder / "campaign.db"
-        try:
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            prepare(self._db, path, self._change)
-            if read_only:
-                self._db.execute("PRAGMA query_only=ON")
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{path} cannot be opened ({error}); move it elsewhere and start a new campaign") from error
-
-    def close(self) -> None:
-        with self._lock:
-            self._db.close()
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction. A full disk raises a `UserError` and leaves the database as it was."""
-        with self._lock:
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException as error:
-                with contextlib.suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.OperationalError) and ("full" in str(error) or "disk I/O" in str(error)):
-                    raise UserError(
-                        f"cannot write to {self.folder} ({error}); free some space, then run `undermine hunt --resume`: "
-                        "nothing stored so far is lost"
-                    ) from error
-                raise
-
-    def _all(self, sql: str, *values: Any) -> list[Any]:
-        with self._lock:
-            return self._db.execute(sql, values).fetchall()
-
-    # --- meta
-
-    def set_meta(self, key: str, value: Any) -> None:
-        with self._change() as db:
-            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
-
-    def meta(self, key: str, default: Any = None) -> Any:
-        rows = self._all("SELECT value FROM meta WHERE key = ?", key)
-        return json.loads(rows[0][0]) if rows else default
+        self._points = PointTable()
 
     # --- rounds and runs
 
