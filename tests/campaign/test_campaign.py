@@ -10,7 +10,7 @@ import pytest
 from fake_engine import ENDLESS, FakeEngine, Fixed, Scripted, Whole, campaign, configured, hurts
 from rounds import written
 
-from undermine.campaign.loop import Limits
+from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.faults import Crash, Delay

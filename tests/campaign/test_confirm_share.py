@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_engine import TOML, FakeEngine, Fixed, configured, hurts, observed
 
-from undermine.campaign.loop import Limits
+from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Step

@@ -8,7 +8,7 @@ import pytest
 from fake_engine import ENDLESS, FakeEngine, Scripted, campaign, configured, hurts
 
 from undermine.analysis.coverage import coverage_of
-from undermine.campaign.loop import Limits
+from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
 from undermine.model.event import Event
 from undermine.model.plan import Plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Whole, campaign, configured, hurts
 
-from undermine.campaign.loop import Limits
+from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
-from undermine.campaign.loop import Campaign, Limits
+from undermine.campaign.limits import Limits
+from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.model.event import AgentInfo, Event, Trace

@@ -12,7 +12,7 @@ from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.api.opening import build_agents, opened, silent
 from undermine.api.planning import count_reasons
 from undermine.campaign.forecast import Forecast
-from undermine.campaign.loop import Limits
+from undermine.campaign.limits import Limits
 from undermine.campaign.proving import Proof, Prover
 from undermine.campaign.running import Listener
 from undermine.config.schema import Config

@@ -13,7 +13,7 @@ from undermine import plugins
 from undermine.analysis.coverage import CoverageSample, Reached, coverage_of
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
 from undermine.api.stored import new_logs, remarks, today
-from undermine.campaign.loop import Limits
+from undermine.campaign.limits import Limits
 from undermine.campaign.running import Listener
 from undermine.config.load import load
 from undermine.config.schema import Config

@@ -19,12 +19,10 @@ The story of `Campaign.run`:
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -33,6 +31,7 @@ from undermine.analysis.possible_faults import possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.forecast import Forecast, forecast
 from undermine.campaign.helpers import Helpers
+from undermine.campaign.limits import Allowance, Limits, UnderWay
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposal, Proposing
 from undermine.campaign.running import LEARNT_FROM, JudgedRun, Listener, PlanRunner
@@ -41,9 +40,8 @@ from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
-from undermine.model.plan import Plan
 from undermine.model.point import Point
-from undermine.model.predictions.landings import Landings, Tried, would_land_alike
+from undermine.model.predictions.landings import Landings, Tried
 from undermine.model.rounds import RoundKind
 from undermine.program import calls_in
 from undermine.protocols import (
@@ -82,61 +80,6 @@ class Reachable(msgspec.Struct, frozen=True):
     profile: Profile
     possible_faults: tuple[PossibleFault, ...]
     possible_faults_at: PossibleFaultsAt
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """The limits of one session of a campaign."""
-
-    budget_s: float
-    runs_max: int = 0
-    jobs: int = 1
-
-
-class Allowance:
-    """The time and the runs that are left in this session. Safe to use from several threads."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._end = time.monotonic() + limits.budget_s
-        self._runs_left = limits.runs_max or sys.maxsize
-        self._lock = threading.Lock()
-
-    @property
-    def out_of_time(self) -> bool:
-        return time.monotonic() >= self._end
-
-    @property
-    def out_of_runs(self) -> bool:
-        return self._runs_left <= 0
-
-    def take(self, *, sure: bool) -> bool:
-        """Take one run; return whether an experiment may begin. `sure` ignores the time limit, but not the number of runs."""
-        with self._lock:
-            if self.out_of_runs or (self.out_of_time and not sure):
-                return False
-            self._runs_left -= 1
-            return True
-
-
-class UnderWay:
-    """The plans that are being run. Two runs at a time never land at the same place."""
-
-    def __init__(self) -> None:
-        self._plans: list[Plan] = []
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def reserved(self, plan: Plan) -> Iterator[bool]:
-        """Reserve the landings of a plan while it runs. Yield false if another run has them: then the plan has to wait."""
-        with self._lock:
-            free = not any(would_land_alike(plan, other) for other in self._plans)
-            if free:
-                self._plans.append(plan)
-        try:
-            yield free
-        finally:
-            if free:
-                with self._lock:
-                    self._plans.remove(plan)
 
 
 class Campaign:
