@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.findings.benign import benign_plans
+from undermine.findings.benign import benign_plans, middle_of
 from undermine.inject.compile import unsupported
 from undermine.model.faults import NETWORK_PARTITION, Crash, Partition, Reboot, fault_kind, nodes_of
 from undermine.model.plan import At, Plan
-from undermine.model.point import REST, phase_point
+from undermine.model.point import REST, client_point, phase_point
+from undermine.model.run import Op, Phase
 
 ALL = ("crash", "reboot", "partition", "delay")
 ROLES = {"master": ("m1",), "server": ("s1", "s2", "s3"), "gate": ("g1",)}
@@ -93,3 +94,33 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert benign_plans(ROLES, count=5, kinds=ALL, seed=3) == benign_plans(ROLES, count=5, kinds=ALL, seed=3)
     two = {"server": ("n1", "n2")}
     assert hit(benign_plans(two, count=1, kinds=ALL, seed=0)) != hit(benign_plans(two, count=1, kinds=ALL, seed=1))
+
+
+# --- under load
+
+
+def op(index: int, f: str, node: str = "s1", phase: Phase = "workload") -> Op:
+    return Op(index, "c1", f, node, phase=phase, start_ns=10 * index, end_ns=10 * index + 5)
+
+
+def test_the_middle_of_the_workload_is_an_occurrence_of_a_client_operation() -> None:
+    workload = [op(n, f) for n, f in enumerate(("put", "get", "put", "put", "get"))]
+    history = [*workload, *(op(n, "get", phase="final") for n in (5, 6, 7))]
+    assert middle_of(history) == At(client_point("put", "s1"), nth=2)
+    assert middle_of(list(reversed(history))) == middle_of(history), "the order of their beginnings counts"
+    assert middle_of([]) is None
+
+
+def test_one_crash_comes_in_the_middle_of_the_workload_and_more_runs_at_rest_come_after_it() -> None:
+    middle = At(client_point("put", "s1"), nth=2)
+    few, more = (benign_plans(ROLES, count=count, kinds=ALL, features=NETWORK, middle=middle) for count in (2, 4))
+    assert [plan.steps[0].trigger for plan in few] == [middle, *[At(phase_point(REST))] * 2]
+    assert kinds(few)[0] == "crash"
+    assert more[:3] == few
+
+
+@pytest.mark.parametrize(("count", "allowed"), [(0, ALL), (3, ("partition", "delay"))])
+def test_without_benign_runs_or_crashes_nothing_comes_in_the_middle(count: int, allowed: tuple[str, ...]) -> None:
+    middle = At(client_point("put", "s1"))
+    plans = benign_plans(ROLES, count=count, kinds=allowed, features=NETWORK, middle=middle)
+    assert all(plan.steps[0].trigger != middle for plan in plans)
