@@ -792,6 +792,98 @@ public class Causal {
         return System.currentTimeMillis();
     }
 
+    /** Limits that are only compared with clocks: each method has one operation within its limit. */
+    static void limits() {
+        for (int i = 0; i < 3; i++) {
+            StringBuilder late = new StringBuilder();
+            late.append(elapsed(20_000)).append(turned(19_000)).append(integers(18_000)).append(converted(17_000));
+            late.append(divided(16)).append(deadline(15_000)).append(left(14_000_000_000L)).append(assigned(13_000));
+            late.append(looped(12_000)).append(unrelated(11_000)).append(empty(10_000)).append(elapsed(-1));
+            if (!late.toString().equals("false".repeat(11) + "true")) {
+                throw new IllegalStateException(late.toString());
+            }
+        }
+    }
+
+    static boolean elapsed(long limit) {
+        long start = System.currentTimeMillis();
+        mark("elapsed");
+        return System.currentTimeMillis() - start > limit;
+    }
+
+    static boolean turned(long limit) {
+        long start = System.currentTimeMillis();
+        mark("turned");
+        long now = System.currentTimeMillis();
+        return limit < now - start;
+    }
+
+    static boolean integers(int limit) {
+        long start = System.currentTimeMillis();
+        mark("integers");
+        int spent = (int) (System.currentTimeMillis() - start);
+        return spent >= limit;
+    }
+
+    static boolean converted(long milliseconds) {
+        long start = System.nanoTime();
+        mark("converted");
+        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start) > milliseconds;
+    }
+
+    static boolean divided(long seconds) {
+        long start = System.nanoTime();
+        mark("divided");
+        return (System.nanoTime() - start) / 1_000_000_000L > seconds;
+    }
+
+    static boolean deadline(long limit) {
+        long deadline = System.currentTimeMillis() + limit;
+        mark("deadline");
+        return System.currentTimeMillis() > deadline;
+    }
+
+    static boolean left(long limit) {
+        long deadline = limit + System.nanoTime();
+        mark("left");
+        long left = deadline - System.nanoTime();
+        return left <= 0;
+    }
+
+    static boolean assigned(long limit) {
+        long start = System.currentTimeMillis();
+        mark("assigned");
+        long spent;
+        return (spent = System.currentTimeMillis() - start) > limit && spent > 0;
+    }
+
+    static boolean looped(long limit) {
+        long start = System.currentTimeMillis();
+        int rounds = 0;
+        while (System.currentTimeMillis() - start < limit && rounds < 5) {
+            if (rounds == 2) {
+                mark("looped");
+            }
+            rounds++;
+        }
+        return rounds < 5;
+    }
+
+    /** What is compared isn't a time. */
+    static boolean unrelated(long limit) {
+        long start = System.currentTimeMillis();
+        mark("unrelated");
+        long length = System.currentTimeMillis() - start;
+        length = "text".length();
+        return length > limit;
+    }
+
+    /** Nothing that could be slow is between the two reads. */
+    static boolean empty(long limit) {
+        long start = System.currentTimeMillis();
+        return System.currentTimeMillis() - start > limit;
+    }
+
     // --- network
 
     static void poll() throws Exception {

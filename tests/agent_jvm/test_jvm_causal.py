@@ -388,6 +388,24 @@ def test_clocks_sleeps_and_time_limits_are_recorded(program: Any) -> None:
     assert limits[2].resource == limits[3].resource == outcome.of("net.send")[0].resource
 
 
+def test_limits_that_are_only_compared_with_clocks_are_recorded(program: Any) -> None:
+    outcome = program.seen("limits")
+    limits = [e for e in outcome.of("timeout") if e.target == "compared"]
+    wanted = {
+        "elapsed": 20, "turned": 19, "integers": 18, "converted": 17, "divided": 16, "deadline": 15, "left": 14, "assigned": 13,
+        "looped": 12,
+    }  # fmt: skip
+    assert {(e.loc.partition("#")[0], e.size) for e in limits} == {(f":Causal.{name}", s * 10**9) for name, s in wanted.items()}
+    assert Counter(e.loc.partition("#")[0] for e in limits) == {f":Causal.{name}": 3 for name in wanted}
+    columns = read_columns(program.tool.trace_dir)
+    limited = {
+        columns.text(columns.target[row]): columns.size[by] / 1e9
+        for row, by in enumerate(analyse(columns).deadline_of.tolist())
+        if by >= 0 and columns.name(row) == "file.stat"
+    }
+    assert limited == wanted
+
+
 def test_clock_reads_record_only_their_call_site_and_do_not_count_as_operations_in_a_monitor(program: Any) -> None:
     outcome = program.seen("clocks")
     assert [e.stack for e in outcome.of("clock")[:2]] == 2 * [(":Causal.looked#0",)]

@@ -48,6 +48,17 @@ def test_the_shortest_limit_in_force_is_kept(story: Story) -> None:
     assert "app:hasty#1" in found.limit_by
 
 
+@pytest.mark.parametrize(("limit_s", "wanted_s"), [(20, 20), (7 * 86400, 0)])
+def test_a_limit_that_was_compared_with_a_clock_counts_unless_no_run_lasts_that_long(
+    story: Story, limit_s: int, wanted_s: int
+) -> None:
+    story.did("check", "timeout", "", size=limit_s * 10**9, end=story.now + 4, target="compared")
+    story.did("send", "net.send", "a>b/1", at="app:send#1")
+    found = told(story)["send"]
+    assert found.limit_s == wanted_s
+    assert found.limit_by == ("a comparison with a clock at app:check#1" if wanted_s else "")
+
+
 def test_an_operation_that_returns_at_once_neither_waits_nor_has_a_limit(story: Story) -> None:
     story.did("submit", "handover.give", "job@1")
     story.did("look", "future.wait", "future@1", end=20, size=1)

@@ -18,6 +18,8 @@ from undermine.program import Limit, Term
 from undermine.program.arithmetic import evaluated
 
 NUMBERS = "numbers"
+COMPARED = "compared"
+"""The target of a `timeout` that an agent recorded where the program compared clock readings with it."""
 LONGEST_S = 3600.0
 """A longer limit isn't crossed in a run."""
 _SHORTEST_S = 1e-3

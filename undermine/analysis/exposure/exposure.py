@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from undermine.analysis.exposure.compared_limits import COMPARED, LONGEST_S
 from undermine.analysis.exposure.lock_table import TAKES
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.reading.rows import AT_ONCE
@@ -211,7 +212,12 @@ class _Run:
     def _limit(self, row: int) -> float:
         """The time limit in seconds that this row sets; 0 if it has none."""
         size = int(self._columns.size[row])
+        if self._is_comparison(row) and size > LONGEST_S * _NS:
+            return 0.0
         return size / _NS if size > AT_ONCE else 0.0
+
+    def _is_comparison(self, row: int) -> bool:
+        return self._columns.target[row] == self._columns.id_of(COMPARED) and self._columns.name(row) == "timeout"
 
     def _waits(self, row: int) -> Iterator[int]:
         """The waits during this row that its thread or task ended later, if the waiter had requested the work."""
@@ -242,4 +248,4 @@ class _Run:
         return self._columns.stacks[int(self._columns.stack[row])][0]
 
     def _name(self, row: int) -> str:
-        return f"{self._columns.name(row)} at {self._place(row)}"
+        return f"{'a comparison with a clock' if self._is_comparison(row) else self._columns.name(row)} at {self._place(row)}"

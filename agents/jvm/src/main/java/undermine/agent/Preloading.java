@@ -36,11 +36,13 @@ import undermine.agent.record.Observer;
 import undermine.agent.record.Recorder;
 import undermine.agent.record.WovenFrame;
 import undermine.agent.sync.HandoverHooks;
+import undermine.agent.sync.LimitHooks;
 import undermine.agent.sync.MonitorHooks;
 import undermine.agent.sync.PendingItems;
 import undermine.agent.sync.ThreadHooks;
 import undermine.agent.weave.BaseClasses;
 import undermine.agent.weave.CallWeaver;
+import undermine.agent.weave.ClockComparisons;
 import undermine.agent.weave.SynchronizedMethod;
 
 /** Loads the classes that hooks use before any method is woven, so that no hook runs while one of them is being loaded. */
@@ -58,10 +60,10 @@ final class Preloading {
 
     /** Those of the families that are only observed. */
     static void observed() throws ClassNotFoundException {
-        load(Observer.class, ObjectNames.class, PendingItems.class, HandoverHooks.class, MonitorHooks.class,
-                HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, FutureCalls.class, PoolCalls.class,
+        load(Observer.class, ObjectNames.class, PendingItems.class, HandoverHooks.class, LimitHooks.class,
+                MonitorHooks.class, HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, FutureCalls.class, PoolCalls.class,
                 QueueCalls.class, TimeCalls.class, ClockCalls.class, SelectorCalls.class, CallWeaver.class,
-                SynchronizedMethod.class, BaseClasses.class);
+                ClockComparisons.class, SynchronizedMethod.class, BaseClasses.class);
     }
 
     private static void load(Class<?>... classes) throws ClassNotFoundException {

@@ -6,6 +6,7 @@ import undermine.agent.lib.Unchecked;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
+import undermine.agent.process.Clock;
 import undermine.agent.stacks.Stack;
 import undermine.agent.wire.Cursor;
 
@@ -133,8 +134,8 @@ public final class Observer {
     }
 
     /**
-     * The same, at the call site that woven code passes as a number; the stack isn't walked. Deferred monitors stay
-     * deferred.
+     * The same for a clock read, at the call site that woven code passes as a number; the stack isn't walked. Deferred
+     * monitors stay deferred. The thread remembers the time for later comparisons.
      */
     public static void recordSite(Operation operation, Subject subject, long number) {
         ThreadState state = operation == null ? null : ThreadState.get();
@@ -143,6 +144,7 @@ public final class Observer {
         }
         if (state.nameId == 0) { // the thread's first event: its stack tells where the thread began
             recordAt(state, operation, subject, null, 0, 0, 0);
+            state.reads.put(number, Clock.now(), state.acts);
             return;
         }
         AgentCore agent = AgentCore.current;
@@ -150,7 +152,7 @@ public final class Observer {
         try {
             Cursor cursor = agent.cursor(state);
             Stack site = agent.sites.only(cursor, agent.sites.numbered(cursor, number));
-            Recorder.put(agent, state, cursor, operation, subject, site);
+            state.reads.put(number, Recorder.put(agent, state, cursor, operation, subject, site), state.acts);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {

@@ -85,6 +85,7 @@ public final class Recorder {
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, since);
         }
+        state.acts += operation.matchable ? 1 : 0;
         EventFile file = agent.file;
         int seq = file.nextSeq();
         file.begin(cursor, seq, since == 0 ? Clock.now() : since, operation.nameId, stack.id, subject.targetId,
@@ -195,10 +196,11 @@ public final class Recorder {
         put(agent, state, cursor, operation, subject, stack, size, begun, now, result);
     }
 
-    /** Record an operation without a duration, and leave deferred monitors deferred. The caller has set `busy`. */
-    static void put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack) {
+    /** Record an operation without a duration, and leave deferred monitors deferred. Returns the time. The caller has set `busy`. */
+    static long put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack) {
         long now = Clock.now();
         put(agent, state, cursor, operation, subject, stack, 0, now, now, 0);
+        return now;
     }
 
     private static void put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
@@ -206,6 +208,7 @@ public final class Recorder {
         if (state.nameId == 0 || operation.nameId == 0 || !subject.isDefined) {
             define(agent, state, cursor, operation, subject, stack, begun);
         }
+        state.acts += operation.matchable ? 1 : 0;
         EventFile file = agent.file;
         file.whole(cursor, file.nextSeq(), begun, operation.nameId, stack.id, subject.targetId, subject.resourceId,
                 state.nameId, size, ended, result);

@@ -37,7 +37,10 @@ public final class ThreadState implements UnwrittenEvents {
     public int asking;
     /** The future that the target itself is setting or waiting for, or null. */
     public Object setting;
+    /** The number of operations with possible faults so far. */
+    public long acts;
     public final HeldMonitors held = new HeldMonitors();
+    public final ClockReads reads = new ClockReads();
     private WovenFrame[] frames = new WovenFrame[0];
     private int depth;
 

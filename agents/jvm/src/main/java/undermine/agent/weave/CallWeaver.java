@@ -18,11 +18,13 @@ public final class CallWeaver {
     private final ReplacedCalls calls;
     private final BaseClasses bases = new BaseClasses();
     private final boolean hasMonitors;
+    private final boolean hasClocks;
     private final String purpose;
 
     CallWeaver(Config config) {
         calls = new ReplacedCalls(config);
         hasMonitors = config.observes("sync");
+        hasClocks = config.observes("time");
         StringBuilder families = new StringBuilder();
         for (String family : new String[] {"sync", "handover", "time"}) {
             families.append(config.observes(family) ? "-" + family : "");
@@ -77,7 +79,7 @@ public final class CallWeaver {
         return new Woven(weaving.isChanged ? writer.toByteArray() : null, weaving.based.toString());
     }
 
-    private final class Weaving extends ClassVisitor {
+    private final class Weaving extends ClassVisitor implements ClockComparisons.Numbers {
         boolean isChanged;
         final StringBuilder based = new StringBuilder();
         final ClassLoader loader;
@@ -100,8 +102,14 @@ public final class CallWeaver {
             this.site = site;
         }
 
-        long nextSite() {
+        @Override
+        public long nextSite() {
             return ++site;
+        }
+
+        @Override
+        public long lastSite() {
+            return site;
         }
 
         /** The replacement of a call, or null; also for methods of classes that extend one of the JDK's. */
@@ -146,7 +154,8 @@ public final class CallWeaver {
                 isChanged = true;
                 next = new SynchronizedMethod(next, owner, isStatic, isOpened, hasFrames, nextSite());
             }
-            return new Replacing(next, this);
+            MethodVisitor replacing = new Replacing(next, this);
+            return hasClocks ? new ClockComparisons(replacing, this, hasFrames) : replacing;
         }
     }
 

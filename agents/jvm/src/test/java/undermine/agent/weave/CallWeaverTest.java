@@ -17,6 +17,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
 import undermine.agent.process.ProcessIds;
@@ -70,6 +71,42 @@ class CallWeaverTest {
         }
     }
 
+    /** A class that compares clock readings in many ways. */
+    public static class Timed {
+        private final long[] limits = {Long.MAX_VALUE, -1};
+
+        public String late(boolean isLong, int which) throws InterruptedException {
+            long start = System.nanoTime();
+            long begun = System.currentTimeMillis();
+            long deadline = begun + (isLong ? limits[0] / 2 : limits[1]);
+            StringBuilder found = new StringBuilder();
+            for (int i = 0; i < 2; i++) {
+                long limit = isLong ? limits[0] : limits[1];
+                found.append(System.nanoTime() - start > limit ? 'l' : '-');
+                found.append(limit < System.nanoTime() - start ? 'l' : '-');
+                found.append((int) (System.currentTimeMillis() - begun) > (int) (limit >> 40) ? 'l' : '-');
+                found.append(System.currentTimeMillis() > deadline ? 'l' : '-');
+                found.append(deadline - System.currentTimeMillis() <= 0 ? 'l' : '-');
+                found.append(Math.max(0, System.nanoTime() - start) >= (which == 0 ? limit : limits[which]) ? 'l' : '-');
+                long spent;
+                found.append((spent = System.nanoTime() - start) > limit && spent * 2.0 > spent ? 'l' : '-');
+                switch (which) {
+                    case 0:
+                        found.append(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start) > limit ? 'l' : '-');
+                        break;
+                    default:
+                        found.append(System.nanoTime() - start == limit ? 'l' : '-');
+                }
+                try {
+                    found.append(new long[] {System.nanoTime() - start}[0] / 1000 > limit ? 'l' : '-');
+                } finally {
+                    start = start + 0;
+                }
+            }
+            return found.toString();
+        }
+    }
+
     /** A class without anything to weave. */
     public static class Plain {
         public int sum(int one, int other) {
@@ -118,6 +155,16 @@ class CallWeaverTest {
     }
 
     @Test
+    void comparisonsHaveTheSameResults() throws Exception {
+        Class<?> type = loaded(Timed.class);
+        Object own = type.getDeclaredConstructor().newInstance();
+        Method late = type.getMethod("late", boolean.class, int.class);
+        assertEquals("-".repeat(18), late.invoke(own, true, 0));
+        assertEquals("l".repeat(18), late.invoke(own, false, 0));
+        assertEquals("-----l--------l---", late.invoke(own, true, 1));
+    }
+
+    @Test
     void serializableClassesKeepTheirFlags() throws Exception {
         Class<?> kept = loaded(Kept.class);
         assertTrue(Modifier.isSynchronized(kept.getMethod("held").getModifiers()));
@@ -128,8 +175,13 @@ class CallWeaverTest {
 
     @Test
     void callsAreCountedAsBefore() throws Exception {
-        CallCounter before = new CallCounter(file(Target.class));
-        CallCounter after = new CallCounter(woven(Target.class).bytes);
+        areCountedAsBefore(Target.class);
+        areCountedAsBefore(Timed.class);
+    }
+
+    private static void areCountedAsBefore(Class<?> type) throws Exception {
+        CallCounter before = new CallCounter(file(type));
+        CallCounter after = new CallCounter(woven(type).bytes);
         for (CallCounter.Method method : before.methods) {
             CallCounter.Method other = after.method(method.name, method.descriptor);
             assertEquals(method.ordinal(Integer.MAX_VALUE), other.ordinal(Integer.MAX_VALUE), method.name);
