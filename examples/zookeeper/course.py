@@ -18,8 +18,11 @@ ROUNDS = 4
 """The rounds of each client in each stage."""
 THINK_S = 0.02
 WORKLOAD_S = 10.0
-"""Without a fault it takes about three seconds. A client that gets nothing from its server tries as long as this."""
+INSIST_S = 5.0
+"""How long a client tries to reach its server: longer than `run.gray_s`, else it proves nothing."""
 STAGE_S = 2.0
+ALONE_S = 1.0
+"""How long two servers run alone: shorter than `run.gray_s`, since they serve nobody if one is stuck."""
 REST_S = 0.5
 
 
@@ -33,6 +36,15 @@ def parts(work: str) -> set[str]:
     return chosen - {"all"}
 
 
+def insist(succeeds: Callable[[], bool]) -> bool:
+    """Try until it succeeds; False if it did not in time."""
+    until = time.monotonic() + INSIST_S
+    while not succeeds():
+        if time.monotonic() >= until:
+            return False
+    return True
+
+
 class Course:
     """The progress of the workload. Stages follow each other, and no client begins a round when time is over."""
 
@@ -40,6 +52,8 @@ class Course:
         self._until = time.monotonic() + WORKLOAD_S
         self._late = late
         self._begun = {stage: threading.Event() for stage in STAGES}
+        self.prepared = threading.Event()
+        """Set when the nodes that all clients use exist."""
         self._half_way = {stage: threading.Event() for stage in STAGES}
         self._changed = threading.Condition()
         self._resting = False
@@ -51,16 +65,9 @@ class Course:
     def begin(self, stage: str) -> None:
         self._begun[stage].set()
 
-    def insist(self, succeeds: Callable[[], bool]) -> bool:
-        """Try until it succeeds; False if time is over first. A client that gave up would not notice that nobody is served."""
-        while not succeeds():
-            if not self.left_s():
-                return False
-        return True
-
-    def wait_until_half_way(self, stage: str) -> None:
+    def wait_until_half_way(self, stage: str, at_most_s: float = STAGE_S) -> None:
         """Wait until a client is half way. The wait is limited, because with a server down no client may get that far."""
-        self._half_way[stage].wait(self.left_s(STAGE_S))
+        self._half_way[stage].wait(self.left_s(at_most_s))
 
     def rounds(self, node: str = "") -> Iterator[int]:
         """Yield the number of each round of a client, some in each stage. A client of zk3 waits until zk3 has joined."""

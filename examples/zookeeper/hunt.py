@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE / "client")]
 
 import members  # noqa: E402
 import promises  # noqa: E402
-from course import LATE, ROUNDS, STAGE_S, THINK_S, Course, parts  # noqa: E402
+from course import ALONE_S, LATE, ROUNDS, STAGE_S, THINK_S, Course, insist, parts  # noqa: E402
 from sessions import NEVER_HAPPENED, SESSION_S, Client, exceptions, security  # noqa: E402
 
 import undermine  # noqa: E402
@@ -97,10 +97,12 @@ def workload(s: undermine.Session) -> None:
 def administrate(s: undermine.Session, work: set[str], course: Course) -> None:
     """Start zk3 when there is data, and restart the leader while clients continue."""
     client = Client("admin", list(s.nodes))
-    attempt(s, client, "prepare", lambda: prepare(client))
+    if attempt(s, client, "prepare", lambda: prepare(client)).ok:
+        course.prepared.set()
     course.begin("two")
     if "late" in work:
-        course.wait_until_half_way("two")
+        if course.prepared.is_set():  # else two servers do not suffice
+            course.wait_until_half_way("two", ALONE_S)
         start(s, s.node(LATE), "admin")
     course.begin("joined")
     if work & {"restart", "rolling"}:
@@ -111,7 +113,7 @@ def administrate(s: undermine.Session, work: set[str], course: Course) -> None:
 
 
 def start(s: undermine.Session, node: Any, client: str) -> None:
-    s.attempt("start", lambda: members.wish(node, "start"), client=client, node=node.id)
+    s.attempt("start", lambda: members.wish(node, "start"), client=client, args={"server": node.id})
     wait_until(lambda: members.mode(node))
 
 
@@ -153,7 +155,8 @@ def stop_at_rest(s: undermine.Session, node: Any, running: Sequence[Any], course
 
 
 def stop(s: undermine.Session, node: Any) -> None:
-    s.attempt("stop", lambda: members.wish(node, "stop"), client="admin", node=node.id)
+    """Stop a server. The operator asks the process, not the server, so this is not an operation at its node."""
+    s.attempt("stop", lambda: members.wish(node, "stop"), client="admin", args={"server": node.id})
 
 
 def write(s: undermine.Session, client: Client, *values: str) -> None:
@@ -176,14 +179,14 @@ def wait_until(condition: Callable[[], Any], timeout_s: float = STAGE_S) -> bool
 def use(s: undermine.Session, node: Any, work: set[str], course: Course) -> None:
     uses = {"kv": use_keys, "cas": use_counter, "queue": use_queue, "acl": use_fence}
     client = Client(f"user-{node.id}", [node], user=node.id)
-    prepared = False
     for number in course.rounds(node.id):
-        if not course.insist(lambda: attempt(s, client, "reach", client.reach).ok):
+        if not insist(lambda: attempt(s, client, "reach", client.reach).ok):
             break
-        if number % ROUNDS == 0 or not prepared:
-            prepared = attempt(s, client, "prepare", lambda: prepare(client)).ok
+        due = number % ROUNDS == 0 or not course.prepared.is_set()
+        if due and attempt(s, client, "prepare", lambda: prepare(client)).ok:
+            course.prepared.set()
         for part, function in uses.items():
-            if part in work:
+            if course.prepared.is_set() and part in work:
                 function(s, client, node, number)
     client.close()
 
@@ -291,6 +294,7 @@ def trespass(client: Client, path: str) -> str:
 
 def come_and_go(s: undermine.Session, node: Any, course: Course) -> None:
     """Open sessions with one ephemeral node each. Some are abandoned early enough to expire within the workload."""
+    course.prepared.wait(course.left_s())
     for number in course.rounds(node.id):
         if number % ROUNDS == 1:
             silent = number < 2 * ROUNDS and (number // ROUNDS + s.nodes.index(node)) % 2
@@ -319,6 +323,7 @@ def use_lock(s: undermine.Session, name: str, number: int, course: Course) -> No
     continues."""
     nodes = [*s.nodes[number:], *s.nodes[:number]]
     client = Client(name, nodes)
+    course.prepared.wait(course.left_s())
     for round_number in course.rounds():
         if not use_lock_once(s, client):
             client.close()

@@ -136,11 +136,11 @@ def test_a_client_of_the_late_server_leaves_the_first_stage_out(all_begun: Any) 
     assert list(all_begun(late=False).rounds(course.LATE)) == everything
 
 
-def test_a_client_tries_until_it_reaches_its_server_or_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_tries_until_it_reaches_its_server_or_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([False, False, True, False])
-    assert course.Course(late=False).insist(lambda: next(answers))
-    monkeypatch.setattr(course, "WORKLOAD_S", 0.0)
-    assert not course.Course(late=False).insist(lambda: next(answers))
+    assert course.insist(lambda: next(answers))
+    monkeypatch.setattr(course, "INSIST_S", 0.0)
+    assert not course.insist(lambda: next(answers))
     assert next(answers, None) is None
 
 
