@@ -8,10 +8,18 @@ import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
 
 from undermine.campaign.running import Notice
+from undermine.findings import realism
 from undermine.model.faults import Crash, Delay
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Conditions, Moment, RunView, SlowOp
 from undermine.testing import point
+
+
+@pytest.fixture(autouse=True)
+def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short run decides here; `test_a_short_operation_is_measured_again` tests the real number."""
+    monkeypatch.setattr(realism, "MEASUREMENTS", 1)
+
 
 WRITE, SYNC = point("file.write"), point("file.fsync", loc="app:sync#1")
 FOUND = [*["baseline"] * 2, "a"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from undermine.findings import realism
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
 from undermine.findings.realism import probe
 from undermine.model.faults import Crash, Delay, Fault
@@ -16,6 +17,13 @@ from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, SlowOp, Symptom, Verdict
 from undermine.testing import event, point
+
+
+@pytest.fixture(autouse=True)
+def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short run decides here; `test_a_short_operation_is_measured_again` tests the real number."""
+    monkeypatch.setattr(realism, "MEASUREMENTS", 1)
+
 
 
 def plan(number: int, fault: Fault = Crash(), at: Point = point()) -> Plan:  # noqa: B008 - frozen

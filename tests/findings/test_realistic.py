@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from undermine.findings import realism
 from undermine.findings.confirm import Attempt, Reruns
 from undermine.findings.realism import check, delays_of, probe, seconds
 from undermine.model.faults import Crash, Delay, Fault, Hold
@@ -21,6 +22,13 @@ SEND = point("net.send", target="peer:n2")
 RECV = point("net.recv", target="peer:n2")
 ACCEPT, CONNECT = point("net.accept", target="listen"), point("net.connect", target="peer:n2")
 LEAD = AwaitedRequest(SEND, 3, 1)
+
+
+@pytest.fixture(autouse=True)
+def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short run decides here; `test_a_short_operation_is_measured_again` tests the real number."""
+    monkeypatch.setattr(realism, "MEASUREMENTS", 1)
+
 
 
 def failed(*steps: tuple[Point, Fault]) -> LandedRun:
@@ -314,3 +322,27 @@ def test_memory_of_a_mapped_file_is_written_without_the_device() -> None:
     assert once(mapped, 0.00001).answer == "dropped"
     first = failed((point("file.map_read"), Delay()))
     assert known(first)[0].answer == "unchecked"
+
+
+# --- chance
+
+
+def test_a_short_operation_is_measured_again_before_its_delay_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(realism, "MEASUREMENTS", 3)
+    first = failed((SEND, Delay()))
+    short, long = (rerun(probe(first.plan), (SEND,), slow(SEND, took_s)) for took_s in (0.001, 10.5))
+    answers = [known(first, *runs) for runs in ([short], [short, short], [short, short, short], [short, long])]
+    assert [(said.answer, todo is None) for said, todo in answers] == [
+        ("unchecked", False),
+        ("unchecked", False),
+        ("dropped", True),
+        ("realistic", True),
+    ]
+
+
+def test_runs_that_never_fire_there_do_not_go_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(realism, "MEASUREMENTS", 3)
+    first = failed((SEND, Delay()))
+    short = rerun(probe(first.plan), (SEND,), slow(SEND, 0.001))
+    elsewhere = rerun(probe(first.plan), (RECV,), slow(RECV, 0.001))
+    assert known(first, short, *[elsewhere] * 4)[1] is None

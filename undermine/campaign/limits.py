@@ -31,8 +31,12 @@ class Allowance:
         self._lock = threading.Lock()
 
     @property
+    def left_s(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    @property
     def out_of_time(self) -> bool:
-        return time.monotonic() >= self._end
+        return not self.left_s
 
     @property
     def out_of_runs(self) -> bool:

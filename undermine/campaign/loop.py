@@ -126,7 +126,7 @@ class Campaign:
         self._finish_open(limits, allowance)
         self.confirming.run()
         self._first_rounds(limits.jobs)
-        for line in self._forecast_of_session(limits).words:
+        for line in self._forecast_of_session(msgspec.structs.replace(limits, budget_s=allowance.left_s)).words:
             self.plan_runner.tell("forecast", line)
         exhausted: set[str] = set()
         while not allowance.out_of_runs:

@@ -25,6 +25,9 @@ from undermine.model.run import AwaitedRequest, SlowOp
 
 RUNS_MAX = 2
 """The most runs of one probe until one fires at the points of the first failing run."""
+MEASUREMENTS = 3
+"""A delay is dropped only if the operation was too short in this number of runs: whether it waits may depend on chance, such as
+the bytes that are already in a socket's buffer."""
 
 Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a plan with slow devices, oldest first."""
@@ -105,6 +108,8 @@ def check(
     if not measured.ops or measured.todo:
         measured = _borrowed(delays, known) or measured
     realism, todo = _answer(first, measured), measured.todo
+    if todo and realism.answer == "dropped":
+        realism = Realism("unchecked", "too short so far; it is measured again", realism.runs)
     why = _impossible([point for _, _, point in delays], lacking)
     return (Realism("unchecked", why, realism.runs), None) if todo and why else (realism, todo)
 
@@ -179,18 +184,28 @@ def _impossible(points: Sequence[Point], lacking: Lacking) -> str:
 def _known(
     first: LandedRun, plan: Plan, runs: Sequence[LandedRun], leads: Mapping[int, AwaitedRequest]
 ) -> tuple[tuple[SlowOp, ...], Plan | None]:
-    """The delayed operations in a run that counts, by the steps of the first plan; else the plan to run."""
+    """The delayed operations, each as the run measured it in which it took longest, by the steps of the first plan; and the plan
+    to run if that may tell more."""
+    measured = [ops for run in runs if (ops := _counting(first, run, leads))]
+    if not measured:
+        return (), plan if len(runs) < RUNS_MAX else None
+    longest = tuple(max(same, key=lambda op: op.took_s) for same in zip(*measured, strict=True))
+    short = any(_judge(first.plan.steps[op.step], op, op.step in leads).answer == "dropped" for op in longest)
+    more = short and len(measured) < MEASUREMENTS and len(runs) < MEASUREMENTS + RUNS_MAX
+    return longest, plan if more else None
+
+
+def _counting(first: LandedRun, run: LandedRun, leads: Mapping[int, AwaitedRequest]) -> tuple[SlowOp, ...]:
+    """The delayed operations of a run, if it fired where the first run did; else nothing."""
     originals = _original_steps(first.plan, leads)
     steps = {step for step, _ in first.landed}
     delays = [number for number in delays_of(first.plan) if number in steps]
-    for run in runs:
-        landed = tuple((originals[step], point) for step, point in run.landed if originals.get(step) in steps)
-        if run.status != "broken" and as_planned(landed, first.plan) == as_planned(first.landed, first.plan):
-            ops = {originals[op.step]: op for op in run.slow_ops if op.step in originals}
-            found = [msgspec.structs.replace(ops[n], step=n) for n in delays if n in ops]
-            if len(found) == len(delays):
-                return tuple(found), None
-    return (), plan if len(runs) < RUNS_MAX else None
+    landed = tuple((originals[step], point) for step, point in run.landed if originals.get(step) in steps)
+    if run.status == "broken" or as_planned(landed, first.plan) != as_planned(first.landed, first.plan):
+        return ()
+    ops = {originals[op.step]: op for op in run.slow_ops if op.step in originals}
+    found = tuple(msgspec.structs.replace(ops[number], step=number) for number in delays if number in ops)
+    return found if len(found) == len(delays) else ()
 
 
 def _original_steps(plan: Plan, leads: Mapping[int, AwaitedRequest]) -> dict[int, int]:
