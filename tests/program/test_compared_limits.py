@@ -87,6 +87,18 @@ def f(): ...
     assert known(text, {"self.limit": 20}, line + 3) == [], "another function may have another `self`"
 
 
+def test_a_private_limit_has_the_name_that_runs_show() -> None:
+    text = HEAD + """
+class _Store:
+    def put(self):
+        start = t()
+        io()
+        if t() - start > self.__limit: ...
+def f(): ...
+"""
+    assert known(text, {"self._Store__limit": 20}, text[: text.index("start")].count("\n") + 1) == [20]
+
+
 def test_limits_of_two_checks_of_one_time_are_both_known() -> None:
     text = HEAD + """
 class A:

@@ -31,7 +31,7 @@ PROGRAM = """
             self.slots.limit = 4
             self.named = collections.namedtuple("Named", "limit")(9)
             self.guarded = Guarded()
-            self.text, self.flag = "5", True
+            self.text, self.flag, self.__hidden = "5", True, 6
 
         @property
         def computed(self):
@@ -44,7 +44,7 @@ PROGRAM = """
             if start < 0:
                 return (self.limit * given, self.conf["timeout"], self.span, self.slots.limit, self.slots.empty,
                         self.named.limit, self.grace, Server.grace, self.computed, self.guarded.limit, LIMIT,
-                        datetime.MAXYEAR, self.text, self.flag, later, cell)
+                        datetime.MAXYEAR, self.text, self.flag, self.__hidden, later, cell)
             later = 1
             return time.monotonic() - start
 
@@ -62,6 +62,7 @@ def test_numbers_that_the_code_uses_are_recorded_where_it_reads_a_clock(tool: An
     assert first == {
         "given": 3, "cell": 8, "LIMIT": 7, "datetime.MAXYEAR": 9999, "self.limit": 20.5, "self.conf['timeout']": 30,
         "self.span": 60.5, "self.slots.limit": 4, "self.named.limit": 9, "self.grace": 2, "Server.grace": 2,
+        "self._Server__hidden": 6,
     }  # fmt: skip
     assert {name: second[name] for name in first} == first
     assert set(second) - set(first) == {"start", "later"}

@@ -68,7 +68,7 @@ class Compared:
         assert node is not None
         known = evaluated(node, lambda text: self._constant(function, text))
         lines = getattr(function.node, "lineno", 1), getattr(function.node, "end_lineno", None) or 10**9
-        return Term(part.factor / unit, function.module, lines, ast.unparse(node), known)
+        return Term(part.factor / unit, function.module, lines, _compiled_text(function, node), known)
 
     # --- sums
 
@@ -171,6 +171,20 @@ class Compared:
                 if value is not None:
                     found[f"{module}.{name}"] = value
         return found
+
+
+def _compiled_text(function: Function, node: ast.expr) -> str:
+    """The expression with the names that private attributes have in compiled code: `self._Store__limit`."""
+    if function.owner is None or "__" not in (text := ast.unparse(node)):
+        return ast.unparse(node)
+    prefix = f"_{getattr(function.owner.node, 'name', '').lstrip('_')}"
+    tree = ast.parse(text, mode="eval")
+    for each in ast.walk(tree):
+        field = "attr" if isinstance(each, ast.Attribute) else "id" if isinstance(each, ast.Name) else ""
+        name = getattr(each, field, "") if field else ""
+        if name.startswith("__") and not name.endswith("__"):
+            setattr(each, field, prefix + name)
+    return ast.unparse(tree)
 
 
 def _scaled(parts: _Sum, factor: float) -> _Sum:

@@ -12,6 +12,10 @@ from undermine_agent.interpreter import forks
 from undermine_agent.names.subjects import Subject
 from undermine_agent.wire import tinyjson
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 FRAMES_MAX = 3  # the function that reads the clock may be one that the program calls its clock
 VALUES_MAX = 40
 _PATHS_MAX = 200
@@ -36,14 +40,17 @@ _SLOT = type(_Slotted.__dict__["slot"])
 
 
 class _Reads:
-    """The clock reads in one code object: the paths of its numbers, and by offset the number of reads."""
+    """The clock reads in one code object: the paths of its numbers, and by offset the number of reads.
+
+    If it isn't the target's, there are no counts.
+    """
 
     __slots__ = ("code", "paths", "counts")
 
-    def __init__(self, code):
+    def __init__(self, code, is_own: bool):
         self.code = code  # its address must not become another's
-        self.paths = paths_of(code)
-        self.counts: dict = {}
+        self.paths = paths_of(code) if is_own else []
+        self.counts: Any = {} if is_own else None
 
 
 def install(agent):
@@ -53,19 +60,23 @@ def install(agent):
 
     def near(frame) -> None:
         left = FRAMES_MAX
-        while frame is not None and left:
+        while left:
             code = frame.f_code
-            if codes.get(id(code)) is not None:
+            reads = known.get(id(code))
+            if reads is None:
+                if len(known) >= _CODES_MAX:
+                    known.clear()
+                reads = known[id(code)] = _Reads(code, codes.get(id(code)) is not None)
+            counts = reads.counts
+            if counts is not None:
                 left -= 1
-                reads = known.get(id(code))
-                if reads is None:
-                    if len(known) >= _CODES_MAX:
-                        known.clear()
-                    reads = known[id(code)] = _Reads(code)
-                count = reads.counts[frame.f_lasti] = reads.counts.get(frame.f_lasti, 0) + 1
+                at = frame.f_lasti
+                count = counts[at] = counts.get(at, 0) + 1
                 if not count & count - 1 and reads.paths:  # the 1st, 2nd, 4th, 8th… time: numbers seldom change
                     look(frame, reads.paths)
             frame = frame.f_back
+            if frame is None:
+                return
 
     def look(frame, paths) -> None:
         state = agent.thread_state()
