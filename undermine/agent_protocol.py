@@ -129,6 +129,8 @@ class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer_s: int
     frames_max: int
     stack_digest_bytes: int
+    content_mark: str
+    content_chars_max: int
     events: EventLayout
     state: StateLayout
     stacks: StacksLimits

@@ -13,6 +13,7 @@ from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.running import JudgedRun, Notice, PlanRunner
 from undermine.model.baseline import Baseline
+from undermine.model.columns import Columns
 from undermine.model.errors import ClusterError
 from undermine.model.faults import FaultLimits, fault_kind
 from undermine.model.plan import Plan
@@ -20,6 +21,7 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import NodeInfo, RunView, Settling, Verdict
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_baseline, load_view, save_record
+from undermine.testing import event
 
 BASELINE, BENIGN = RoundKind.BASELINE, RoundKind.BENIGN
 
@@ -100,6 +102,26 @@ def test_the_baseline_is_learnt_from_passed_runs_and_stored_for_checkers(stage, 
     assert view.baseline == learnt
     assert [line.text for line in view.logs] == ["INFO ready", "line of run 1"]
     assert stat.S_IMODE((store.folder / "baseline.json").stat().st_mode) == 0o600
+
+
+def test_contents_that_recur_become_part_of_the_fault_free_points(stage, store) -> None:
+    def shown(run: int) -> Columns:
+        kinds = {"append peer:n2": ("1", "2"), "vote peer:n2": (str(run),)}
+        return Columns.of(event("msg.send", target=kind, content=each) for kind, all in kinds.items() for each in all)
+
+    preparing = stage.prepare()
+    preparing._plan_runner.learnt_columns = shown
+    preparing.fault_free()
+    assert preparing.contents.used == {"n1": [("msg.send", "append peer:n2")]}
+    assert list(preparing.contents.left_out) == ["msg.send vote peer:n2 on n1"]
+    seen = [each.point for each in store.baseline_points()[0] if each.point.kind == "msg"]
+    points = {(point["target"], point.get("content")) for point in seen}
+    assert points == {("append peer:n2", "1"), ("append peer:n2", "2"), ("vote peer:n2", "")}
+    assert stage.runner.contents == preparing.contents
+    resumed = stage.prepare()
+    stage.runner.contents = None
+    resumed.fault_free()
+    assert stage.runner.contents == preparing.contents
 
 
 def test_the_baseline_can_be_learnt_from_fault_free_runs_alone(stage, store) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import WAIT_S, Bench, at, secured, step
+from conformance_bench import WAIT_S, Bench, Outcome, at, secured, step
 
 from undermine.inject.controller import Controller
+from undermine.model.codec import read_contents
 from undermine.model.faults import Crash, Error, Partition
-from undermine.model.plan import Compare, Then, When
+from undermine.model.plan import Compare, FirstUnseen, Then, When
+from undermine.model.point import Point, point_of
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
 PEER = "peer:s2"
@@ -57,6 +60,60 @@ def test_a_message_is_one_operation_that_includes_its_sends(bench: Bench) -> Non
     (message,) = outcome.of("msg.send")
     assert message.size == 5
     assert message.loc.partition(":")[2].startswith("Driver.report")
+
+
+APPEND = f"append-<n> {PEER}"
+APPENDS = tuple(f"report c append-{number} s2" for number in (1, 2, 3))
+
+
+def _with_contents(bench: Bench, used: list[list[str]] | None) -> None:
+    """Name the kind of a message as its content too. `used` is None while contents are learnt."""
+    _named(bench)
+    bench.more["operations"][0]["content"] = {"argument": "kind"}
+    bench.more["contents"] = used
+
+
+def _reported(bench: Bench, *lines: str) -> tuple[list[str], Outcome]:
+    answers, outcome = bench.run(f"connect c {bench.peer_port}", *lines)
+    return answers[1:], outcome.ok()
+
+
+def test_a_content_that_is_used_is_part_of_the_point(make_bench: Callable[[], Bench]) -> None:
+    for trigger in (
+        at("msg.send", APPEND, content="append-2"),
+        FirstUnseen(("content",), (Point.of({"content": "append-1"}),), Point.of({"op": "msg.send"})),
+    ):
+        bench = make_bench()
+        bench.plan(step(RESET, trigger))
+        _with_contents(bench, [["msg.send", APPEND]])
+        answers, outcome = _reported(bench, *APPENDS)
+        assert answers == ["ok", "error ECONNRESET", "ok"]
+        sent = outcome.of("msg.send")
+        assert [(event.target, event.content) for event in sent] == [(APPEND, f"append-{n}") for n in (1, 2, 3)]
+        (moment,) = bench.controller.moments()
+        assert moment.point == point_of(sent[1])
+        assert moment.point["content"] == "append-2"
+
+
+def test_a_content_that_is_not_used_can_only_be_named(make_bench: Callable[[], Bench]) -> None:
+    bench = make_bench()
+    bench.plan(step(RESET, at("msg.send", APPEND, content="append-2")))
+    _with_contents(bench, [["msg.send", "other"]])
+    answers, outcome = _reported(bench, *APPENDS)
+    assert answers == ["ok", "error ECONNRESET", "ok"]
+    assert [(event.target, event.content) for event in outcome.of("msg.send")] == [(APPEND, "")] * 3
+    (moment,) = bench.controller.moments()
+    assert moment.point == point_of(outcome.of("msg.send")[1])
+
+
+def test_contents_are_recorded_to_be_learnt_but_are_not_shown(bench: Bench) -> None:
+    _with_contents(bench, None)
+    long = "x" * 100
+    _, outcome = _reported(bench, "report c append-1 s2", "report c 3fa94bc1d2 s2", f"report c {long} s2")
+    assert [event.content for event in outcome.of("msg.send")] == ["", "", ""]
+    learnt = [event for event in read_contents(bench.trace_dir).events() if event.op == "msg.send"]
+    assert [event.content for event in learnt] == ["append-1", "<hex>", long[:64]]
+    assert [event.target for event in learnt] == [event.target for event in outcome.of("msg.send")]
 
 
 def test_an_error_replaces_a_message(bench: Bench) -> None:

@@ -105,12 +105,15 @@ OPERATION_FACTS = (
     ),
 )
 STATES, PORTS, VARIABLES, RECORDS = WIRE.state.step_states, WIRE.state.ports, WIRE.state.variables, WIRE.events.records
+SUBJECTS, SUBJECT = "names.subjects:", "operations.Subject."
 WIRE_FACTS = (
     Fact("the version", WIRE.version, "agent:VERSION", "wire.Config.VERSION"),
     Fact("the seconds to wait for an answer", WIRE.answer_s, "wire.link:TIMEOUT_S"),
     Fact("the milliseconds to wait for an answer", WIRE.answer_s * 1000, "", "wire.ToolLink.TIMEOUT_MS"),
     Fact("the number of frames of a stack", WIRE.frames_max, "names.sites:DEPTH_MAX", "stacks.Sites.DEPTH_MAX"),
     Fact("the bytes of a stack's hash", WIRE.stack_digest_bytes, "names.sites:DIGEST_SIZE", "stacks.Stack.DIGEST_SIZE"),
+    Fact("the mark before a content", WIRE.content_mark, SUBJECTS + "CONTENT_MARK", SUBJECT + "CONTENT_MARK"),
+    Fact("the characters of a content", WIRE.content_chars_max, SUBJECTS + "CONTENT_MAX", SUBJECT + "CONTENT_MAX"),
     Fact("the first bytes of a chunk", WIRE.events.magic, WRITER + "MAGIC", FILE + "MAGIC"),
     Fact("the bytes of a chunk", WIRE.events.chunk_bytes, WRITER + "CHUNK", FILE + "CHUNK"),
     *(

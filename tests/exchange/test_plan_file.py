@@ -70,6 +70,13 @@ def test_a_plan_of_the_tool_is_read_back_unchanged() -> None:
     assert read.id == plan.id
 
 
+def test_a_point_by_hand_may_have_a_content() -> None:
+    document = copy.deepcopy(BY_HAND)
+    document["steps"][0]["trigger"]["point"]["content"] = "k3"
+    (plan,) = parse(document)
+    assert plan.steps[0].trigger == At(Point.of({"op": "file.write", "node": "s1", "content": "k3"}))
+
+
 def test_a_point_by_hand_has_the_same_identity_whatever_the_order_of_its_keys() -> None:
     turned = copy.deepcopy(BY_HAND)
     turned["steps"][0]["trigger"]["point"] = {"node": "s1", "op": "file.write"}

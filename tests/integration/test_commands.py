@@ -16,6 +16,7 @@ from undermine.cli.check import show_check
 from undermine.cli.commands import COMMANDS
 from undermine.runtimes import accelerator
 from undermine.store.campaign_dirs import open_store
+from undermine.store.rundir import RunDir, load_record
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +72,21 @@ def test_check_says_what_can_be_seen(project, capsys: pytest.CaptureFixture[str]
     assert {a["name"] for a in result["abilities"]} >= {"root", "namespaces", "nftables", "compiler"}
     show_check(msgspec.convert(result, CheckResult))
     assert "not observed: " not in capsys.readouterr().out, "only --verbose shows it"
+
+
+def test_a_plan_can_name_the_content_of_an_operation(project, capsys: pytest.CaptureFixture[str]) -> None:
+    put = '{function = "__main__:CampaignStore.put", op = "db.write", content = "key"}'
+    project.write(TOML.replace("ready = ", f"operations = [{put}]\nready = "))
+    result = msgspec.convert(project.json("check"), CheckResult)
+    assert result.contents.used == {"n1": [("db.write", "put other")]}
+    show_check(result)
+    assert "content is part of points: db.write put other on n1" in capsys.readouterr().out
+    at = {"trigger": "at", "point": {"op": "db.write", "content": "k3"}, "place": "before"}
+    (project.folder / "plan.json").write_text(json.dumps({"steps": [{"trigger": at, "fault": {"fault": "crash"}}]}))
+    project.json("replay", "plan.json", "--no-control")
+    runs = (project.folder / ".undermine/replay/runs").iterdir()
+    moments = [moment.point for run in runs for moment in load_record(RunDir(run)).moments]
+    assert {(point["content"], point["target"]) for point in moments} == {("k3", "put other")}
 
 
 def test_check_says_why_there_is_no_accelerator(project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,7 @@ def test_items_are_read_by_name() -> None:
 
 def test_points_are_described() -> None:
     assert str(Point.of(FULL)) == "file.write log/<n> at app:save#2 on n1"
+    assert str(Point.of({**FULL, "content": "7"})) == "file.write log/<n> with content 7 at app:save#2 on n1"
     assert str(Point.of({"op": "net.accept", "role": "store"})) == "net.accept on store"
     assert str(Point(())) == "any operation"
 
@@ -131,6 +132,15 @@ def test_a_point_of_an_event_has_all_keys_and_no_locator() -> None:
     later = event(thread="t2", pid=2, seq=9, t_ns=99, resource="data/18", incarnation=2, line=7, size=3)
     assert tuple(sorted(KEYS)) == tuple(name for name, _ in point_of(first).items)
     assert point_of(first) == point_of(later)
+
+
+def test_a_point_has_a_content_only_if_its_event_has_one() -> None:
+    one, two, none = (point_of(event("msg.send", content=content)) for content in ("1", "2", ""))
+    assert len({one.id, two.id, none.id}) == 3
+    assert one["content"] == "1"
+    assert one.abstract_out(("content",)) == none
+    assert none.matches(one)
+    assert not one.matches(two)
 
 
 def test_a_client_point_is_of_the_pseudo_node() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from undermine.analysis.contents import Contents
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.inject.controller import VERSION
@@ -52,6 +53,15 @@ def nodes(*hosts: str) -> list[NodeInfo]:
 
 def files(config: Config, tmp_path: Path, infos: list[NodeInfo], *steps: Step) -> AgentFiles:
     return AgentFiles(config, RunDir(tmp_path / "run"), infos, Plan(steps), tmp_path / "s.sock")
+
+
+def test_agents_are_told_which_contents_are_part_of_points(config: Config, tmp_path: Path) -> None:
+    infos = nodes("a", "b", "c")
+    assert "contents" not in files(config, tmp_path, infos).make(infos[0], 1), "a fault-free run learns them"
+    assert files(config, tmp_path, infos, Step(At(point()), Crash())).make(infos[0], 1)["contents"] == []
+    used = Contents({"s1": [("msg.send", "append peer:s2")]})
+    made = AgentFiles(config, RunDir(tmp_path / "run"), infos, Plan(), tmp_path / "s.sock", used)
+    assert [made.make(info, 1)["contents"] for info in infos] == [[["msg.send", "append peer:s2"]], [], []]
 
 
 def test_every_node_has_slots_of_its_own_for_its_variables(config: Config) -> None:

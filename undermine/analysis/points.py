@@ -72,10 +72,10 @@ def points_of(trace: Trace, history: Sequence[Op], healed_ns: int, since_ns: int
 
 
 def _occurrences_of_nodes(trace: Trace, healed_ns: int) -> Iterator[_Occurrence]:
-    cache: dict[tuple[str, str, str, str, tuple[str, ...]], Point] = {}
+    cache: dict[tuple[str, str, str, str, tuple[str, ...], str], Point] = {}
     for event, first in zip(trace, first_reads(trace), strict=True):
         if event.kind in INJECTABLE_FAMILIES and event.t_ns < healed_ns:
-            key = (event.op, event.loc, event.node, event.target, event.stack)
+            key = (event.op, event.loc, event.node, event.target, event.stack, event.content)
             point = cache.get(key) or cache.setdefault(key, point_of(event))
             yield _Occurrence(point, event.t_ns, event.pid, event.line, event.stack, first)
 

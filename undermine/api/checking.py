@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from undermine import plugins
+from undermine.analysis.contents import Contents
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.api.opening import build_agents, opened, silent
 from undermine.api.planning import count_reasons
@@ -60,6 +61,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     """The baseline that was learnt from the fault-free runs."""
     health: dict[str, str] = {}
     """By node that has a health question: its last answer; "" means healthy."""
+    contents: Contents = Contents()
+    """The operations whose content is part of their points, and those whose content isn't."""
     proofs: tuple[Proof, ...] = ()
     """For each checker, the proof that it can fail; empty without `prove`."""
     forecast: Forecast = Forecast()
@@ -107,6 +110,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
             baseline=usual,
             health=health_of(config, last),
+            contents=campaign.preparing.contents,
             proofs=proofs,
             forecast=campaign.forecast(
                 {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},

@@ -4,7 +4,7 @@ The story of `Preparing.run`:
 
 1. Make fault-free runs, one at a time, until enough have passed. If none passes, stop with the reason: no later finding could be
    believed. If only some fail, the workload is flaky: warn with the rate and continue.
-2. Store the agents' capabilities, and the points at which a fault can fire.
+2. Choose the contents that are part of points. Store them, the agents' capabilities, and the points at which a fault can fire.
 3. Make benign runs. They show, for example, that every run with a fault logs "connection refused", so that this is not news.
 4. Learn from the runs that passed. A benign run that fails is a suspicion like any other.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from undermine.analysis.contents import Contents, choose
 from undermine.analysis.possible_faults import injectable, possible_faults
 from undermine.campaign.helpers import CatchUp, no_catch_up
 from undermine.campaign.running import JudgedRun, PlanRunner
@@ -35,6 +36,8 @@ from undermine.store.rundir import load_baseline, save_baseline
 
 META = "baseline"
 """The key under which the store keeps the baseline."""
+CONTENTS = "contents"
+"""The key under which the store keeps the contents that are part of points."""
 
 
 class Preparing:
@@ -71,6 +74,7 @@ class Preparing:
         if self._store.meta("capabilities") is None:
             agents = self.newest.trace.agents
             self._catch_up(agents)
+            self._choose_contents()
             capabilities = {agent.node: agent.capabilities for agent in agents}
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)
@@ -78,7 +82,21 @@ class Preparing:
             reachable = {possible.point.id for possible in injectable(possible_faults(points, self._fault_limits()))}
             self._store.set_meta("reachable", sorted(reachable))
             self._warn_of_silent_checkers()
+        self._engine.runner.contents = self.contents
         return ran
+
+    @property
+    def contents(self) -> Contents:
+        """The contents that are part of points."""
+        return msgspec.convert(self._store.meta(CONTENTS) or {}, Contents)
+
+    def _choose_contents(self) -> None:
+        """Choose the contents that recur, and give the points of the fault-free runs their contents."""
+        runs = self._store.fault_free()
+        contents = choose(self._plan_runner.learnt_columns(run) for run in runs)
+        for run in runs if contents.used else ():
+            self._plan_runner.store_points(run, contents)
+        self._store.set_meta(CONTENTS, msgspec.to_builtins(contents))
 
     def _until_enough_pass(self) -> list[JudgedRun]:
         """Make fault-free runs until `hunt.baseline_runs` have passed, or as many have failed, which is enough for a rate."""

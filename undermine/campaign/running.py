@@ -16,16 +16,18 @@ from typing import Any
 
 import msgspec
 
+from undermine.analysis.contents import Contents
 from undermine.analysis.coverage import Coverage, coverage_of
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of, unranked
-from undermine.model.codec import read_columns
+from undermine.model.codec import read_columns, read_contents
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
+from undermine.model.event import Trace
 from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
 from undermine.model.plan import At, final_at
-from undermine.model.point import KEYS
+from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
@@ -97,6 +99,16 @@ class PlanRunner:
     def columns(self, run_id: int) -> Columns:
         """All events of a run; empty if its trace was not kept."""
         return read_columns(RunDir(self.folder(run_id)).trace)
+
+    def learnt_columns(self, run_id: int) -> Columns:
+        """All events of a fault-free run, with the contents that it recorded to learn them."""
+        return read_contents(RunDir(self.folder(run_id)).trace)
+
+    def store_points(self, run_id: int, contents: Contents) -> None:
+        """Store the points of a fault-free run again, with these contents."""
+        events = (event for event in self.learnt_columns(run_id).events() if event.node != CLIENT)
+        view = self.view(run_id)
+        self._store.replace_points(run_id, points_of(Trace(contents.kept(events)), view.history, view.record.healed_ns))
 
     def fired_ns(self, run_id: int) -> int:
         """When the first step of a run fired; 0 if none did."""
@@ -267,7 +279,9 @@ def _fired(view: RunView) -> list[tuple[int, str, str, str, bool]]:
         if step not in receipted:
             continue
         at: At | None = final_at(trigger)
-        point = reached.get(step) if at is None or len(at.point.items) < len(KEYS) else at.point
+        point = reached.get(step)
+        if at is not None and len(at.point.items) >= len(KEYS) and not (point and point.get(CONTENT)):
+            point = at.point
         detail = msgspec.json.encode(fault).decode()
         rows.append((step, point.id if point else "", fault_kind(fault), detail, step in serving))
     return rows

@@ -102,6 +102,11 @@ def _points_lines(result: api.CheckResult) -> Iterator[str]:
         yield f"  {node}: {stable} of {total}"
     for text in result.unstable:
         yield f"  not in every run: {plain(text)}"
+    for node, operations in result.contents.used.items():
+        for op, target in operations:
+            yield f"  content is part of points: {plain(f'{op} {target} on {node}')}"
+    for text, why in result.contents.left_out.items():
+        yield f"  content is left out: {plain(f'{text}: {why}')}"
 
 
 def _cost_lines(result: api.CheckResult) -> Iterator[str]:

@@ -27,7 +27,7 @@ def _operation(source: Source, path: KeyPath, table: Any) -> LogicalOperation:
     if not _FUNCTION.fullmatch(operation.function):
         text = f'must be written like "package.module:Class.method", not {show(operation.function)}'
         raise source.error((*path, "function"), text)
-    for name in ("kind", "peer", "size"):
+    for name in ("kind", "peer", "size", "content"):
         value = getattr(operation, name)
         if value and not _PATH.fullmatch(value):
             text = 'must be a path that starts at a parameter, like "message.type" or "0[key]", or "=" and a text, not'

@@ -124,13 +124,15 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A function of the target that counts as one operation. Its kind, peer and size are paths, or `=` followed by a text."""
+    """A function of the target that counts as one operation. Its kind, peer, size and content are paths, or `=` and a
+    text."""
 
     function: Template
     op: LogicalOp
     kind: Template = ""
     peer: Template = ""
     size: Template = ""
+    content: Template = ""
 
 
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from undermine.config.templates import did_you_mean
 from undermine.model.errors import UserError
 from undermine.model.faults import row_of
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, misplaced, unbindable
-from undermine.model.point import KEYS, Point
+from undermine.model.point import ALL_KEYS, Point
 
 BYTES_MAX = 4 * 1024 * 1024
 PLANS_MAX = 1000
@@ -153,9 +153,9 @@ def _point(where: str, value: Any) -> Any:
     else:
         keys = value
     for name, text in keys.items():
-        if name not in KEYS:
+        if name not in ALL_KEYS:
             raise _Wrong(
-                where, f"{name!r} is not a key of a point{did_you_mean(name, KEYS)} (known keys: {', '.join(KEYS)})"
+                where, f"{name!r} is not a key of a point{did_you_mean(name, ALL_KEYS)} (known keys: {', '.join(ALL_KEYS)})"
             )
         if not isinstance(text, str):
             raise _Wrong(f"{where}.{name}", f"must be text in quotes, not {_show(text)}")
@@ -195,8 +195,8 @@ def _check_trigger(where: str, trigger: Trigger) -> None:
         raise _Wrong(f"{where}.nth", f"must be 1 or more, not {trigger.nth}")
     elif isinstance(trigger, FirstUnseen):
         for key in trigger.keys:
-            if key not in KEYS:
-                raise _Wrong(f"{where}.keys", f"{key!r} is not a key of a point (known keys: {', '.join(KEYS)})")
+            if key not in ALL_KEYS:
+                raise _Wrong(f"{where}.keys", f"{key!r} is not a key of a point (known keys: {', '.join(ALL_KEYS)})")
     for index, compare in enumerate(getattr(trigger, "state", ())):
         _check_compare(f"{where}.state[{index}]", compare)
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from undermine.agent_protocol import WIRE
+from undermine.agent_protocol import FAMILIES, WIRE
 from undermine.model.columns import NO_STACK, ColumnMaker, Columns
 from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.run import Receipt
@@ -54,6 +54,8 @@ _BEGIN_ROW = np.dtype(
 _END_ROW = np.dtype([("seq", "<u4"), ("t", "<i8"), ("result", "<i8"), ("error", "<u4")])
 _BEGIN_BYTES, _END_BYTES = _HEAD.size + _BEGIN_ROW.itemsize, _HEAD.size + _END_ROW.itemsize
 
+_CONTENT_MARK = WIRE.content_mark
+_LOGICAL = tuple(op for family in FAMILIES.values() if family.logical for op in family.operations)
 _Data = bytes | mmap.mmap
 _Rows = npt.NDArray[Any]
 
@@ -73,6 +75,7 @@ class _Process(msgspec.Struct, frozen=True):
     gaps: tuple[str, ...] = ()
     executable: str = ""
     why_slow: str = ""
+    learns_contents: bool = False
 
 
 class _Problems:
@@ -216,7 +219,23 @@ class _Assembler:
             for row in np.flatnonzero(~known)[:PROBLEMS_MAX]:
                 seq, text = begins["seq"][row], numbers[row]
                 self.problems.add(positions[row], f"operation {seq} refers to text {text}, which is not defined")
+        block["target"], block["content"] = self._split_contents(block["target"], op, maker)
         maker.block(block)
+
+    def _split_contents(self, targets: _Rows, op: _Rows, maker: ColumnMaker) -> tuple[_Rows, _Rows]:
+        """The targets of logical operations without their contents, and the contents. A run that learns contents has none yet."""
+        process, number = self.records.process, maker.strings.number
+        marked = [text for text in self.records.strings.values() if _CONTENT_MARK in text]
+        if not marked:
+            return targets, np.zeros(len(targets), np.int32)
+        parts = {number(text): text.rpartition(_CONTENT_MARK) for text in marked}
+        hidden = process is not None and process.learns_contents and not maker.learning
+        plain = {each: (number(target), 0 if hidden else number(content)) for each, (target, _, content) in parts.items()}
+        names, contents = np.arange(len(maker.strings.all), dtype=np.int32), np.zeros(len(maker.strings.all), np.int32)
+        for each, (target, content) in plain.items():
+            names[each], contents[each] = target, content
+        logical = np.isin(op, [number(name) for name in _LOGICAL])
+        return np.where(logical, names[targets], targets), np.where(logical, contents[targets], 0)
 
     def _once(self, data: _Data, positions: array[int], kind: np.dtype[Any], twice: str) -> tuple[_Rows, _Rows]:
         """The rows of one kind, ordered by sequence number, and their offsets. For duplicate numbers the first row counts."""
@@ -373,8 +392,13 @@ def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
     return Trace(tuple(columns.events()), agents, columns.problems), tuple(receipts)
 
 
-def _read_all(trace_dir: Path) -> tuple[Columns, list[Receipt]]:
-    maker = ColumnMaker()
+def read_contents(trace_dir: Path) -> Columns:
+    """The same with the contents of a run that learns them."""
+    return _read_all(trace_dir, learning=True)[0]
+
+
+def _read_all(trace_dir: Path, *, learning: bool = False) -> tuple[Columns, list[Receipt]]:
+    maker = ColumnMaker(learning)
     receipts: list[Receipt] = []
     for path in _event_files(trace_dir):
         receipts += _read_file(path, maker)

@@ -19,7 +19,7 @@ Numbers = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 
 WIDE = ("t", "end", "size", "result", "seq")
-NARROW = ("op", "target", "resource", "thread", "error", "stack", "process")
+NARROW = ("op", "target", "resource", "thread", "error", "content", "stack", "process")
 NO_STACK = ("?:?#0",)
 
 
@@ -46,8 +46,9 @@ _SHARED = "@mp:"
 class Columns:
     """The events of one run in time order: row `i` of all arrays is one event.
 
-    `end` is 0 while an operation has not returned. `op`, `target`, `resource`, `thread` and `error` are numbers of `strings`
-    (0: none), `stack` of `stacks` (`loc`s, innermost first) and `lines` (of their innermost frame), `process` of `processes`.
+    `end` is 0 while an operation has not returned. `op`, `target`, `resource`, `thread`, `error` and `content` are numbers of
+    `strings` (0: none), `stack` of `stacks` (`loc`s, innermost first) and `lines` (of their innermost frame), `process` of
+    `processes`.
     """
 
     t: Numbers
@@ -60,6 +61,7 @@ class Columns:
     resource: Ids
     thread: Ids
     error: Ids
+    content: Ids
     stack: Ids
     process: Ids
     strings: Sequence[str]
@@ -106,7 +108,7 @@ class Columns:
             columns = [column[np.asarray(rows, np.int64)] for column in columns]
         strings, stacks, lines, processes = self.strings, self.stacks, self.lines, self.processes
         for values in zip(*(column.tolist() for column in columns), strict=True):
-            t, end, size, result, seq, op, target, resource, thread, error, stack, process = values
+            t, end, size, result, seq, op, target, resource, thread, error, content, stack, process = values
             owner, locs = processes[process], stacks[stack]
             yield Event(
                 owner.node,
@@ -126,6 +128,7 @@ class Columns:
                 end,
                 result,
                 strings[error],
+                strings[content],
             )
 
     @classmethod
@@ -142,7 +145,9 @@ class Columns:
 class ColumnMaker:
     """Builds columns from single events or from whole blocks of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, learning: bool = False) -> None:
+        self.learning = learning
+        """Keep contents that are recorded only to learn whether they recur?"""
         self.strings = Names("")
         self.stacks = Names((NO_STACK, 0))
         self.processes: list[AgentInfo] = []
@@ -164,7 +169,7 @@ class ColumnMaker:
             process = self.process(AgentInfo(*key, agent="", runtime="", version=0, role=event.role))
         text, stack = self.strings.number, (event.stack or (event.loc,), event.line)
         wide = event.t_ns, event.end_ns, event.size, event.result, event.seq
-        texts = (event.op, event.target, event.resource, event.thread, event.error)
+        texts = (event.op, event.target, event.resource, event.thread, event.error, event.content)
         self._rows.append((*wide, *map(text, texts), self.stacks.number(stack), process))
 
     def block(self, columns: dict[str, Any]) -> None:

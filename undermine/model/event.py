@@ -34,6 +34,8 @@ class Event(msgspec.Struct, frozen=True):
     end_ns: int = 0
     result: int = 0
     error: str = ""
+    content: str = ""
+    """A short value that tells operations with the same target apart, such as a generation or a key; "" if it isn't used."""
 
     @property
     def kind(self) -> str:

@@ -16,6 +16,9 @@ from undermine.model.event import Event
 
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
+CONTENT = "content"
+"""The optional key of a logical operation: a value that tells operations with the same target apart, where it recurs."""
+ALL_KEYS = (*KEYS, CONTENT)
 
 INJECTABLE_FAMILIES = frozenset(name for name, family in FAMILIES.items() if family.faults)
 """Families of operations at which a fault can be injected; the others are observed only."""
@@ -120,7 +123,8 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         return all(values.get(name) == value for name, value in self.items)
 
     def __str__(self) -> str:
-        parts = ((" ", self.get("target")), (" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
+        where = ((" at ", self.get("loc")), (" on ", self.get("node") or self.get("role")))
+        parts = ((" ", self.get("target")), (" with content ", self.get(CONTENT)), *where)
         return (self.get("op") or "any operation") + "".join(word + value for word, value in parts if value)
 
 
@@ -131,16 +135,15 @@ def stack_id(stack: Iterable[str]) -> str:
 
 def point_of(event: Event) -> Point:
     """The point that an event is an occurrence of."""
-    return Point.of(
-        {
-            "op": event.op,
-            "loc": event.loc,
-            "node": event.node,
-            "role": event.role,
-            "target": event.target,
-            "stack": stack_id(event.stack),
-        }
-    )
+    keys = {
+        "op": event.op,
+        "loc": event.loc,
+        "node": event.node,
+        "role": event.role,
+        "target": event.target,
+        "stack": stack_id(event.stack),
+    }
+    return Point.of({**keys, CONTENT: event.content} if event.content else keys)
 
 
 CLIENT = "client"

@@ -17,7 +17,7 @@ import msgspec
 from undermine.model.errors import UserError
 from undermine.model.faults import FAILURES, FAULT_KINDS
 from undermine.model.injected import is_function
-from undermine.model.point import KEYS
+from undermine.model.point import ALL_KEYS
 from undermine.policies.plan_view import (
     PlanView,
     StepView,
@@ -240,7 +240,7 @@ def recovery_by_location_and_node(fs: PlanView) -> Hashable:
 @_cluster("Figure 5, Section 4.4.2")
 def recovery_by_everything(fs: PlanView) -> Hashable:
     """The same last failure, in recoveries that show exactly the same points, is one class."""
-    return _recovery(fs.prefix, *KEYS), fs.last
+    return _recovery(fs.prefix, *ALL_KEYS), fs.last
 
 
 # --- moments that make no difference

@@ -14,7 +14,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 
 from undermine.model.faults import Injection, failure_of, is_fault, scope_of, stays_down
 from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
-from undermine.model.point import CLIENT, DIRECTED, KEYS, Point
+from undermine.model.point import ALL_KEYS, CLIENT, CONTENT, DIRECTED, KEYS, Point
 from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
 
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
@@ -46,7 +46,7 @@ def value_of(point: Point, key: str) -> str:
         case "receiver":
             return _ends(point)[1]
         case "content":
-            return point.message_kind
+            return point.get(CONTENT) or point.message_kind
     raise KeyError(f"a point has no key {key!r}; its keys are {', '.join((*KEYS, *DERIVED_KEYS))}")
 
 
@@ -214,7 +214,7 @@ def _kept(step: Step, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
     return tuple((key, view[key]) for key in keys)
 
 
-_OWN_OF_STEP = (*KEYS, "place", "nth", "fault")
+_OWN_OF_STEP = (*ALL_KEYS, "place", "nth", "fault")
 """The keys that distinguish a step from others."""
 
 
@@ -230,7 +230,7 @@ def abstract_out(what: Any, *keys: str) -> Any:
     """A point or step without these keys; for a plan, list or set, each of its items. A step keeps its fault, place and `nth`
     unless they are named."""
     if isinstance(what, Point):
-        _check(keys, KEYS)
+        _check(keys, ALL_KEYS)
         return what.abstract_out(keys)
     if isinstance(what, StepView):
         _check(keys, (*_OWN_OF_STEP, "failure"))

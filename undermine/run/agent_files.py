@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from undermine.analysis.contents import Contents
 from undermine.config.adapters import resolve
 from undermine.config.schema import Config, LogicalOperation, Role
 from undermine.config.templates import render
@@ -37,6 +38,7 @@ class AgentFiles:
         nodes: Sequence[NodeInfo],
         plan: Plan,
         socket_path: Path,
+        contents: Contents | None = None,
         *,
         observe_all: bool = False,
     ) -> None:
@@ -45,6 +47,7 @@ class AgentFiles:
         self._nodes = nodes
         self._plan = plan
         self._socket_path = socket_path
+        self._contents = contents
         self._observe_all = observe_all
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
@@ -60,6 +63,7 @@ class AgentFiles:
             "stacks_signal": STACKS_SIGNAL,
             **observed(self._config, self._plan, everything=self._observe_all),
             **self._for_runtime(info, role),
+            **self._contents_of(info.id),
             "variables": variables(self._config, info, slots),
             "steps": compile_steps(self._plan, info.id, slots, info.role),
         }
@@ -108,6 +112,12 @@ class AgentFiles:
         nodes = [node.id for node in self._nodes]
         return {"node": info.id, "role": info.role, "incarnation": incarnation, "nodes": nodes}
 
+    def _contents_of(self, node: str) -> dict[str, Any]:
+        """The operations whose contents are part of points. A fault-free run before they are chosen records all contents."""
+        if self._contents is None:
+            return {"contents": []} if self._plan.steps else {}
+        return {"contents": [list(pair) for pair in self._contents.used.get(node, ())]}
+
     def folders(self, info: NodeInfo) -> list[str]:
         """The folders whose files count as the node's data."""
         values = self._config.values(self._nodes, info.id, str(self._run.path))
@@ -144,7 +154,7 @@ def logical_operations(role: Role, project: str) -> dict[str, Any]:
 
 def _operation(operation: LogicalOperation) -> dict[str, Any]:
     found = {"function": operation.function, "op": operation.op}
-    places = {name: getattr(operation, name) for name in ("kind", "peer", "size")}
+    places = {name: getattr(operation, name) for name in ("kind", "peer", "size", "content")}
     return found | {name: _place(text) for name, text in places.items() if text}
 
 

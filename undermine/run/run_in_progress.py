@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from undermine.analysis.contents import Contents
 from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
 from undermine.config.templates import render_command
@@ -78,6 +79,7 @@ class RunInProgress:
         guardian: GuardianClient,
         userland: UserlandClient,
         socket_path: Path,
+        contents: Contents | None = None,
     ) -> None:
         self._config = config
         self._run = run
@@ -102,7 +104,7 @@ class RunInProgress:
         self._stacks: tuple[ProcessStacks, ...] = ()
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
-        files = AgentFiles(config, run, nodes, plan, socket_path, observe_all=conditions.observe_all)
+        files = AgentFiles(config, run, nodes, plan, socket_path, contents, observe_all=conditions.observe_all)
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
         self._devices = self._slow_devices(files) if conditions.slow_s else None

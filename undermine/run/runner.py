@@ -38,6 +38,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from undermine.analysis.contents import Contents
 from undermine.config.schema import Config
 from undermine.deployments import cgroups
 from undermine.deployments.guardian_client.client import GuardianClient
@@ -66,6 +67,8 @@ class Runner:
         self._config = config
         self._guardian = guardian
         self._userland = userland
+        self.contents: Contents | None = None
+        """The contents that are part of points; None while fault-free runs learn them."""
         self._isolation = Isolation(choose(config.run.isolation))
         name = f"um-{os.getpid()}-{secrets.token_hex(4)}"
         self._sockets = Path(tempfile.gettempdir(), name)
@@ -131,6 +134,7 @@ class Runner:
                 self._guardian,
                 self._userland,
                 self._sockets / f"{run_id}.sock",
+                self.contents,
             )
             yield started
         finally:

@@ -521,6 +521,11 @@ class CampaignStore(Connection):
                 shown = self._points.recovery(self._db, number, usual)
             yield Experiment(number, strategy, tuple(fired.get(number, ())), shown, plan, kind == RoundKind.CONFIRM)
 
+    def replace_points(self, run: int, points: Iterable[PointSeen]) -> None:
+        """Replace the points of a finished run."""
+        with self._change() as db:
+            self._points.put(db, run, points)
+
     def fired_points(self) -> dict[int, tuple[str, ...]]:
         """By run: the ids of the points at which its steps fired, in their order."""
         found: dict[int, tuple[str, ...]] = {}

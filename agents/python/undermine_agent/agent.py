@@ -105,11 +105,12 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             "gaps": list(GAPS),
             "executable": sys.executable or "",
             "why_slow": fast.why_not,
+            "learns_contents": config.get("contents") is None,
         }
 
     def _hello(self) -> dict:
         hello = self._introduction()
-        del hello["role"], hello["ppid"]
+        del hello["role"], hello["ppid"], hello["learns_contents"]
         return {"type": "hello", **hello}
 
     def _open_file(self) -> None:
@@ -235,6 +236,8 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             "target": call.subject.target,
             "stack": call.stack.digest,
         }
+        if call.subject.content:
+            point["content"] = call.subject.content
         return {
             "type": "claim",
             "step": step,

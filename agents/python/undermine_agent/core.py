@@ -12,6 +12,7 @@ import os
 import sys
 from time import monotonic_ns
 
+from undermine_agent.names.subjects import CONTENT_MARK
 from undermine_agent.wire.writer import Cursor
 
 TYPE_CHECKING = False
@@ -136,9 +137,10 @@ class Core:
         cursor, writer = state.cursor, self.writer
         strings, string = writer.strings, writer.string
         op_id = strings.get(operation.name) or string(cursor, operation.name)
-        target = strings.get(subject.target)
+        name = subject.target + CONTENT_MARK + subject.content if subject.content else subject.target
+        target = strings.get(name)
         if target is None:
-            target = string(cursor, subject.target)
+            target = string(cursor, name)
         resource = strings.get(subject.resource)
         if resource is None:
             resource = string(cursor, subject.resource)

@@ -102,6 +102,20 @@ def test_redis_commands_pipelines_and_messages_are_operations(tool, redis_port):
     }
 
 
+def test_the_keys_of_commands_tell_them_apart_if_the_target_masks_numbers(tool, redis_port):
+    use(tool, "redis", cache=redis_port)
+    tool.more_config["contents"] = [["db.read", "GET user:<n> peer:cache"], ["db.write", "PIPELINE(SET,DEL) peer:cache"]]
+    outcome = run(tool, COMMANDS, PORT=redis_port).ok()
+    assert seen(outcome) == SEEN
+    contents = {(event.op, event.target): [] for event in outcome.trace if event.content}
+    for event in outcome.trace:
+        contents.get((event.op, event.target), []).append(event.content)
+    assert contents == {
+        ("db.read", "GET user:<n> peer:cache"): ["user:17", "user:18"],
+        ("db.write", "PIPELINE(SET,DEL) peer:cache"): ["a b user:17"],
+    }
+
+
 def test_redis_commands_with_asyncio_are_operations(tool, redis_port):
     use(tool, "redis", cache=redis_port)
     outcome = run(
@@ -400,6 +414,19 @@ def test_the_adapter_in_the_documentation_works(tool, any_python, tmp_path):
     assert outcome.out.splitlines() == ["True", "True", "True", "ConnectionLost Broken pipe", "a c None"]
     assert [event.size for event in outcome.of("msg.send")] == [4, 4, 4, 4]
     assert seen(outcome)[4:] == ["msg.recv a peer:s2", "msg.recv b peer:s2", "msg.recv c peer:s2"]
+
+
+def test_an_adapter_can_name_the_content(tool, tmp_path):
+    adapter = tmp_path / "terms.py"
+    adapter.write_text(
+        "def install(hooks):\n"
+        "    send = dict(kind='vote', content=lambda value, **_: 'term %d' % value)\n"
+        "    hooks.when_imported('json', lambda m: hooks.function(m, 'dumps', 'msg.send', **send))\n"
+    )
+    use(tool, str(adapter))
+    tool.more_config["contents"] = [["msg.send", "vote other"]]
+    outcome = tool.run("import json; json.dumps(1); json.dumps(2)").ok()
+    assert [event.content for event in outcome.of("msg.send")] == ["term 1", "term 2"]
 
 
 def test_a_broken_adapter_is_reported_and_harms_nothing(tool, tmp_path):

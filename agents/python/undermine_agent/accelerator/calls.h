@@ -5,7 +5,7 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *target, *resource;
+    PyObject *target, *resource, *content;
     char on_disk;
     uint32_t epoch, target_id, resource_id;
 } Subject;
@@ -280,6 +280,19 @@ thread_id(State *s)
     return s->name_id;
 }
 
+/* The id of the text of a target, with the content behind the mark if there is one. */
+static uint32_t
+target_id(State *s, Subject *subject)
+{
+    if (subject->content == NULL || PyUnicode_GET_LENGTH(subject->content) == 0) {
+        return string_id(s, subject->target);
+    }
+    PyObject *text = PyUnicode_FromFormat("%U\x1f%U", subject->target, subject->content);
+    uint32_t id = text != NULL ? string_id(s, text) : 0;
+    Py_XDECREF(text);
+    return id;
+}
+
 static inline int
 has_ids(State *s, Operation *operation, Subject *subject)
 {
@@ -288,7 +301,7 @@ has_ids(State *s, Operation *operation, Subject *subject)
         operation->epoch = writer->epoch;
     }
     if (subject->epoch != writer->epoch) {
-        subject->target_id = string_id(s, subject->target);
+        subject->target_id = target_id(s, subject);
         subject->resource_id = string_id(s, subject->resource);
         if (PyErr_Occurred()) {
             return 0;
@@ -837,12 +850,18 @@ static PyTypeObject CoreType = {
 static int
 Subject_init(Subject *self, PyObject *args, PyObject *options)
 {
-    static char *names[] = {"target", "resource", "on_disk", NULL};
-    PyObject *target, *resource = NULL;
+    static char *names[] = {"target", "resource", "on_disk", "content", NULL};
+    PyObject *target, *resource = NULL, *content = NULL;
     int on_disk = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, options, "U|Up", names, &target, &resource, &on_disk)) {
+    if (!PyArg_ParseTupleAndKeywords(args, options, "U|UpU", names, &target, &resource, &on_disk, &content)) {
         return -1;
     }
+    if (content == NULL) {
+        content = PyUnicode_FromString("");
+    } else {
+        Py_INCREF(content);
+    }
+    Py_XSETREF(self->content, content);
     Py_INCREF(target);
     Py_XSETREF(self->target, target);
     if (resource == NULL) {
@@ -853,12 +872,13 @@ Subject_init(Subject *self, PyObject *args, PyObject *options)
     Py_XSETREF(self->resource, resource);
     self->on_disk = (char)on_disk;
     self->epoch = 0;
-    return resource == NULL ? -1 : 0;
+    return resource == NULL || content == NULL ? -1 : 0;
 }
 
 static void
 Subject_dealloc(Subject *self)
 {
+    Py_XDECREF(self->content);
     Py_XDECREF(self->target);
     Py_XDECREF(self->resource);
     Py_TYPE(self)->tp_free((PyObject *)self);
@@ -868,6 +888,7 @@ static PyMemberDef Subject_members[] = {
     {"target", T_OBJECT_EX, offsetof(Subject, target), READONLY, NULL},
     {"resource", T_OBJECT_EX, offsetof(Subject, resource), READONLY, NULL},
     {"on_disk", T_BOOL, offsetof(Subject, on_disk), READONLY, NULL},
+    {"content", T_OBJECT_EX, offsetof(Subject, content), READONLY, NULL},
     {NULL},
 };
 

@@ -77,6 +77,7 @@ class Hooks:
         of_result=False,
         does=None,
         got=None,
+        content=None,
     ) -> None:
         """Make each call of this function of a module or class one operation.
 
@@ -90,6 +91,9 @@ class Hooks:
 
         For an operation on a store, `does` takes the same arguments as `kind` and returns a `hooks.store_call`. `got`
         takes the function's result and the commands of that call, and returns a list of (key, values).
+
+        `content` takes the same arguments as `kind` and returns a text that tells operations of the same kind apart. By
+        default, for an operation on a store, it has the keys.
         """
         kind = name if kind is None else kind
         self._layer.hook(
@@ -104,6 +108,7 @@ class Hooks:
             of_result=of_result,
             does=does,
             got=got,
+            content=content,
         )
 
     def arguments_of(self, owner, name):

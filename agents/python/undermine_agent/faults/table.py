@@ -21,7 +21,7 @@ ARMED, FIRED, OVER = 1, 2, 3
 SLOT_SIZE, SLOT_TEXT = 128, 6
 ABSENT = 0xFFFF
 _READS_MAX = 1000
-_KEYS = {"op", "loc", "node", "role", "target", "stack"}
+_KEYS = {"op", "loc", "node", "role", "target", "stack", "content"}
 # The facts about operations are those of protocol/operations.toml; a test compares them.
 # The operations at which a condition on variables is checked, unless the trigger names one.
 SENDS, RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
@@ -106,7 +106,7 @@ class TriggerPart:
     """
 
     __slots__ = (
-        "step", "claimed_as", "is_first", "first", "match", "op", "loc", "target", "stack", "place", "nth", "counter",
+        "step", "claimed_as", "is_first", "first", "match", "op", "loc", "target", "stack", "content", "place", "nth", "counter",
         "keys", "seen", "when", "acts", "late", "at", "wanted", "same", "bound_at",
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ class TriggerPart:
         self.step, self.claimed_as, self.is_first, self.first = step, claimed_as, is_first, first
         match = self.match = description["match"]
         self.op, self.loc = match.get("op"), match.get("loc")
-        self.target, self.stack = match.get("target"), match.get("stack")
+        self.target, self.stack, self.content = match.get("target"), match.get("stack"), match.get("content")
         self.place = description.get("place", "before")
         self.nth = int(description.get("nth", 1))
         self.counter = count(1)
@@ -165,6 +165,7 @@ class TriggerPart:
             (self.target is None or self.target == call.subject.target)
             and (self.loc is None or self.loc == call.stack.loc)
             and (self.stack is None or self.stack == call.stack.digest)
+            and (self.content is None or self.content == getattr(call.subject, "full_content", ""))
             and (not self.keys or self._point(call) not in self.seen)
         )
 
@@ -175,6 +176,7 @@ class TriggerPart:
             else call.stack.loc if key == "loc"
             else call.stack.digest if key == "stack"
             else call.subject.target if key == "target"
+            else call.subject.content if key == "content"
             else self.match.get(key)
             for key in self.keys
         )  # fmt: skip

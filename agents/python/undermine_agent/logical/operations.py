@@ -12,7 +12,7 @@ from time import monotonic_ns
 
 from undermine_agent.core import LOST, note_error
 from undermine_agent.logical.store_calls import GOT
-from undermine_agent.names.subjects import Subject, mask
+from undermine_agent.names.subjects import Subject, content_of, mask
 from undermine_agent.patching.disguise import disguised
 
 TYPE_CHECKING = False
@@ -34,14 +34,17 @@ PARTS = {
 
 
 class LogicalSubject(Subject):
-    """`peer` is `peer:NODE` or `other`; `awaits` is true if a coroutine carries out the operation."""
+    """`peer` is `peer:NODE` or `other`; `awaits` is true if a coroutine carries out the operation. A trigger may name
+    the `full_content` even if it isn't part of points.
+    """
 
-    __slots__ = ("peer", "awaits")
+    __slots__ = ("peer", "awaits", "full_content")
 
-    def __init__(self, target: str, resource: str, peer: str, awaits: bool):
-        Subject.__init__(self, target, resource)
+    def __init__(self, target: str, resource: str, peer: str, awaits: bool, content: str = "", is_used: bool = False):
+        Subject.__init__(self, target, resource, False, content if is_used else "")
         self.peer = peer
         self.awaits = awaits
+        self.full_content = content
 
 
 class StoreSubject(LogicalSubject):
@@ -50,7 +53,8 @@ class StoreSubject(LogicalSubject):
     __slots__ = ("asked",)
 
     def __init__(self, like: LogicalSubject, asked):
-        LogicalSubject.__init__(self, like.target, asked.text(), like.peer, like.awaits)
+        content = like.full_content
+        LogicalSubject.__init__(self, like.target, asked.text(), like.peer, like.awaits, content, bool(like.content))
         self.asked = asked
 
 
@@ -86,7 +90,7 @@ class Function:
     and `got` are for operations on a store: what is asked of it, and what came back.
     """
 
-    def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result, does=None, got=None):
+    def __init__(self, layer, original, op, kind, peer, size, error, dropped, of_result, does=None, got=None, content=None):
         self.layer = layer
         self.agent = layer.agent
         self.current = layer.current
@@ -95,6 +99,7 @@ class Function:
         self.error, self.dropped = error, dropped
         self.of_result = of_result
         self.does = does
+        self.content = content
         self.got: Any = got if layer.notes_answers else None
         self.awaits = bool(flags_of(original) & _COROUTINE)
         self.name = getattr(original, "__qualname__", "?")
@@ -279,9 +284,11 @@ class Function:
             peer, address = self.layer.peers.find(self.peer(*given, **options) if callable(self.peer) else self.peer)
             size = self.size(*args, **options) if callable(self.size) else 0
             fixed, varying = kind if type(kind) is tuple else ("", str(kind))
-            subject = self.layer.subject(fixed, varying, peer, address, self.awaits)
-            if self.does is not None:
-                subject = StoreSubject(subject, self.does(*args, **options))
+            asked = self.does(*args, **options) if self.does is not None else None
+            content = self.content(*args, **options) if callable(self.content) else asked and asked.keys()
+            subject = self.layer.subject(op, fixed, varying, peer, address, self.awaits, content or "")
+            if asked is not None:
+                subject = StoreSubject(subject, asked)
             return op, subject, size if type(size) is int else 0
         except Exception as error:
             self.layer.trouble("%s: %s: %s" % (self.name, type(error).__name__, error))
@@ -419,6 +426,8 @@ class Layer:
         operations = agent.operations
         self.raw = {"net.send": operations["raw.send"], "net.recv": operations["raw.recv"]} if self.notes_answers else {}
         agent.covered = self.covered
+        used = agent.config.get("contents")  # None: all contents are recorded, so that the tool can choose
+        self.contents = None if used is None else frozenset(map(tuple, used))
 
     def covered(self, operation, subject):
         """True if an operation is part of the current logical one; or the operation that is recorded in its place."""
@@ -431,9 +440,9 @@ class Layer:
             return False
         return self.raw.get(operation.name, True)
 
-    def subject(self, fixed: str, varying: str, peer: str, address: str, awaits: bool) -> LogicalSubject:
+    def subject(self, op, fixed: str, varying: str, peer: str, address: str, awaits: bool, content="") -> LogicalSubject:
         """The subject of a kind whose second part is masked."""
-        key = fixed, varying, peer, address, awaits
+        key = op, fixed, varying, peer, address, awaits, content
         found = self.subjects.get(key)
         if found is None:
             if len(self.subjects) >= _CACHE_MAX:
@@ -441,7 +450,9 @@ class Layer:
             varying = varying[:TEXT_MAX]
             resource = "%s%s %s" % (fixed, varying, address) if address else fixed + varying
             target = "%s%s %s" % (fixed, mask(varying), peer)
-            found = self.subjects[key] = LogicalSubject(target, resource, peer, awaits)
+            content = content_of(content)
+            is_used = self.contents is None or (op, target) in self.contents
+            found = self.subjects[key] = LogicalSubject(target, resource, peer, awaits, content, is_used)
         return found
 
     def hook(self, owner, name: str, **described) -> None:

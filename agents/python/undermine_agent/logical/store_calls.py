@@ -33,6 +33,11 @@ class StoreCall:
         entries = [(name, shown(keys), shown(values)) for name, keys, values in self.commands]
         return bounded(self.store, "do", entries, self.kind)
 
+    def keys(self) -> str:
+        """The keys of the commands in one text, if they have numbers, which the target masks; else nothing."""
+        text = " ".join([part for _, keys, _ in self.commands[:ENTRIES_MAX] for part in shown(keys)])
+        return text if any(character.isdigit() for character in text) else ""
+
     def text_of(self, got) -> str:
         """The answer, as the resource of the event that follows: (key, values) each."""
         return bounded(self.store, "got", [(short(key), shown(values)) for key, values in got])

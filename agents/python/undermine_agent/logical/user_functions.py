@@ -49,13 +49,14 @@ class UserFunction:
     def described(self, function) -> dict:
         """The description of the function for the layer."""
         where = self.description
-        of_result = any(_root(where.get(key)) == RETURNED for key in ("kind", "size"))
-        kind, size = (_finder(where.get(key), function, of_result) for key in ("kind", "size"))
+        of_result = any(_root(where.get(key)) == RETURNED for key in ("kind", "size", "content"))
+        kind, size, content = (_finder(where.get(key), function, of_result) for key in ("kind", "size", "content"))
         return {
             "op": where["op"],
             "kind": _as(kind_text, kind) if kind is not None else function.__name__,
             "peer": _finder(where.get("peer"), function),
             "size": _as(_size, size),
+            "content": _as(_content, content),
             "error": None,
             "dropped": None,
             "of_result": of_result,
@@ -214,6 +215,10 @@ def kind_text(value) -> str:
     if value is None:
         return "?"
     return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _content(value) -> str:
+    return "" if value is None else kind_text(value)
 
 
 def _size(value) -> int:

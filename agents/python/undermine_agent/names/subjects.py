@@ -17,10 +17,12 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _TEMPORARY = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _UUID = (8, 4, 4, 4, 12)
+CONTENT_MARK = "\x1f"  # between target and content in the event file
+CONTENT_MAX = 64
 
 
-def mask(text: str) -> str:
-    """The template of a name, as protocol/README.md defines it.
+def mask(text: str, counted: bool = True) -> str:
+    """The template of a name, as protocol/README.md defines it. `counted`: runs of digits are masked too.
 
     Written without `re`: a signal handler may call a hook in the middle of importing it.
     """
@@ -35,7 +37,7 @@ def mask(text: str) -> str:
                 found.append(template)
                 at = stop
                 continue
-        if character in _DIGITS:
+        if counted and character in _DIGITS:
             at = _run(text, at, _DIGITS)
             found.append("<n>")
             in_word = True
@@ -44,6 +46,11 @@ def mask(text: str) -> str:
         in_word = character in _WORD
         at += 1
     return "".join(found)
+
+
+def content_of(text: str) -> str:
+    """A value that tells operations with the same target apart: short, with random parts masked and numbers kept."""
+    return mask(text[:CONTENT_MAX].replace(CONTENT_MARK, " "), counted=False)
 
 
 def _random_part(text: str, at: int):
@@ -77,14 +84,18 @@ def _run(text: str, at: int, characters) -> int:
 
 
 class Subject:
-    """The thing that an operation acts on. `on_disk` is true for files below the node's own folder."""
+    """The thing that an operation acts on. `on_disk` is true for files below the node's own folder.
 
-    __slots__ = ("target", "resource", "on_disk")
+    `content` is the part of the point that tells operations with the same target apart; "" if that isn't used.
+    """
 
-    def __init__(self, target: str, resource: str = "", on_disk: bool = False):
+    __slots__ = ("target", "resource", "on_disk", "content")
+
+    def __init__(self, target: str, resource: str = "", on_disk: bool = False, content: str = ""):
         self.target = target
         self.resource = resource
         self.on_disk = on_disk
+        self.content = content
 
 
 Subject = fast.base("Subject", Subject)  # type: ignore[misc]

@@ -48,6 +48,7 @@ final class Introduction {
         said.put("gaps", new ArrayList<String>(GAPS));
         said.put("executable", System.getProperty("java.home") + "/bin/java");
         said.put("why_slow", NativeHelper.whyNot());
+        said.put("learns_contents", config.learnsContents());
         return said;
     }
 
@@ -58,6 +59,7 @@ final class Introduction {
         hello.putAll(of(config));
         hello.remove("role");
         hello.remove("ppid");
+        hello.remove("learns_contents");
         return hello;
     }
 }

@@ -55,7 +55,7 @@ public final class DecisionTable {
             "future.wait", "future.set", "join", "handover.give", "handover.take", "poll", "clock", "sleep", "timeout",
             "raw.send", "raw.recv");
     private static final Set<String> KEYS = new HashSet<String>(
-            Arrays.asList("op", "loc", "node", "role", "target", "stack"));
+            Arrays.asList("op", "loc", "node", "role", "target", "stack", "content"));
 
     final SharedState state;
     final String node;

@@ -280,6 +280,9 @@ public final class Faults {
         point.put("role", table.role);
         point.put("target", call.subject.target);
         point.put("stack", call.stack.digest());
+        if (!call.subject.content.isEmpty()) {
+            point.put("content", call.subject.content);
+        }
         Map<String, Object> claim = new LinkedHashMap<String, Object>();
         claim.put("type", "claim");
         claim.put("step", (long) part.step.index);

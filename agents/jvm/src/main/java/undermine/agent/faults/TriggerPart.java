@@ -31,6 +31,7 @@ final class TriggerPart extends OperationListener {
     private final String loc;
     private final String target;
     private final String stack;
+    private final String content;
     private final String place;
     private final int nth;
     private final Set<List<String>> seen;
@@ -51,6 +52,7 @@ final class TriggerPart extends OperationListener {
         this.loc = JsonValues.text(match.get("loc"));
         this.target = JsonValues.text(match.get("target"));
         this.stack = JsonValues.text(match.get("stack"));
+        this.content = JsonValues.text(match.get("content"));
         String given = JsonValues.text(description.get("place"));
         this.place = given == null ? BEFORE : given;
         this.nth = description.containsKey("nth") ? JsonValues.number(description.get("nth")) : 1;
@@ -130,6 +132,7 @@ final class TriggerPart extends OperationListener {
                 && !(acts && step.like.equals("drop") && call.isHandshake())
                 && (loc == null || loc.equals(call.stack.loc))
                 && (stack == null || stack.equals(call.stack.digest()))
+                && (content == null || content.equals(call.subject.fullContent))
                 && (keys.isEmpty() || !seen.contains(point(call)));
     }
 
@@ -152,6 +155,8 @@ final class TriggerPart extends OperationListener {
                 return call.stack.digest();
             case "target":
                 return call.subject.target;
+            case "content":
+                return call.subject.content;
             default:
                 return JsonValues.text(match.get(key));
         }

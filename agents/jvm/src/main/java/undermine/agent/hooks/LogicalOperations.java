@@ -65,7 +65,7 @@ public final class LogicalOperations {
     /** Register a method that is about to be woven, with the names of its parameters; returns its number. */
     public static synchronized int woven(
             LogicalMethod named, List<String> parameters, String descriptor, int count, boolean isOfTarget) {
-        for (ArgumentPath finder : new ArgumentPath[] {named.kind, named.peer, named.size}) {
+        for (ArgumentPath finder : new ArgumentPath[] {named.kind, named.peer, named.size, named.content}) {
             if (finder != null && !finder.startsIn(parameters, count)) {
                 throw new IllegalArgumentException("logical operation " + named.text + ": no parameter " + finder.root);
             }
@@ -222,10 +222,13 @@ public final class LogicalOperations {
         LogicalMethod method = frame.named;
         String kind = method.kind == null ? method.name : kindText(found(agent, state, method.kind, frame, result));
         kind = kind.length() > TEXT_MAX ? kind.substring(0, TEXT_MAX) : kind;
+        Object told = found(agent, state, method.content, frame, result);
         state.busy = true;
         try {
             String resource = peer[1].isEmpty() ? kind : kind + " " + peer[1];
-            return new Subject(Masks.mask(kind) + " " + peer[0], resource, false);
+            String target = Masks.mask(kind) + " " + peer[0];
+            String content = told == null ? "" : Masks.content(kindText(told), Subject.CONTENT_MAX, Subject.CONTENT_MARK);
+            return new Subject(target, resource, false, content, agent.config.usesContent(method.operation.name, target));
         } catch (Throwable trouble) {
             agent.note(trouble);
             return null;

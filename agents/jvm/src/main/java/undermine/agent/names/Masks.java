@@ -9,6 +9,16 @@ public final class Masks {
 
     /** The template of a name. */
     public static String mask(String text) {
+        return mask(text, true);
+    }
+
+    /** A value that tells operations with the same target apart: short, with random parts masked and numbers kept. */
+    public static String content(String text, int most, String mark) {
+        String cut = text.length() > most ? text.substring(0, most) : text;
+        return mask(cut.replace(mark, " "), false);
+    }
+
+    private static String mask(String text, boolean isCounted) {
         StringBuilder found = new StringBuilder(text.length() + 8);
         int at = 0;
         boolean inWord = false; // the previous character is a letter or digit
@@ -18,7 +28,7 @@ public final class Masks {
             if (stop > 0) {
                 found.append(text.startsWith("tmp", at) ? "tmp<x>" : "<hex>");
                 at = stop;
-            } else if (isDigit(character)) {
+            } else if (isCounted && isDigit(character)) {
                 found.append("<n>");
                 at = digitsEnd(text, at);
                 inWord = true;

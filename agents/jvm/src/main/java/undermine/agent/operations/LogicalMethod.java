@@ -16,7 +16,8 @@ public final class LogicalMethod {
     public final ArgumentPath kind;
     public final ArgumentPath peer;
     public final ArgumentPath size;
-    /** True if kind or size come from the returned value: a message that was received. */
+    public final ArgumentPath content;
+    /** True if kind, size or content come from the returned value: a message that was received. */
     public final boolean isOfResult;
     /** The names of its parameters. */
     public final List<String> parameters;
@@ -35,7 +36,8 @@ public final class LogicalMethod {
         kind = ArgumentPath.of(description.get("kind"));
         peer = ArgumentPath.of(description.get("peer"));
         size = ArgumentPath.of(description.get("size"));
-        isOfResult = isOfResult(kind) || isOfResult(size);
+        content = ArgumentPath.of(description.get("content"));
+        isOfResult = isOfResult(kind) || isOfResult(size) || isOfResult(content);
         parameters = Collections.emptyList();
         descriptor = "";
         isOfTarget = false;
@@ -55,6 +57,7 @@ public final class LogicalMethod {
         kind = named.kind;
         peer = named.peer;
         size = named.size;
+        content = named.content;
         isOfResult = named.isOfResult;
         this.parameters = parameters;
         this.descriptor = descriptor;

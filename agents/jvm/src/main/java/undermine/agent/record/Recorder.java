@@ -127,7 +127,7 @@ public final class Recorder {
             operation.nameId = file.string(cursor, operation.name);
         }
         if (!subject.isDefined) {
-            subject.targetId = file.string(cursor, subject.target);
+            subject.targetId = file.string(cursor, subject.described());
             String resource = subject.resource;
             subject.resourceId = subject.isUnique ? file.define(cursor, resource) : file.string(cursor, resource);
             subject.isDefined = true;

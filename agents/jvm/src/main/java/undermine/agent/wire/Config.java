@@ -1,8 +1,11 @@
 package undermine.agent.wire;
 
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import undermine.agent.process.ProcessIds;
 
 /** The tool's configuration for the agent of one process: the JSON file that UNDERMINE_AGENT names. */
@@ -30,6 +33,8 @@ public final class Config {
     public final List<Map<String, Object>> operations;
     public final List<Map<String, Object>> variables;
     public final List<Map<String, Object>> steps;
+    /** The pairs of operation and target whose contents are part of points; null: all contents are recorded, to learn them. */
+    private final Set<List<String>> contents;
     public final int pid;
     public final int parent;
 
@@ -55,9 +60,19 @@ public final class Config {
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");
+        contents = json.get("contents") == null ? null
+                : new HashSet<List<String>>(Config.<List<String>>list(json, "contents"));
         if (number(json, "version") != VERSION) {
             throw new IllegalArgumentException("protocol version " + json.get("version"));
         }
+    }
+
+    public boolean learnsContents() {
+        return contents == null;
+    }
+
+    public boolean usesContent(String op, String target) {
+        return contents == null || contents.contains(Arrays.asList(op, target));
     }
 
     public boolean observes(String family) {
