@@ -6,13 +6,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_tool import MINORS, FakeTool, free_port, interpreters
+from waiting import wait_until
 
 from undermine.runtimes import accelerator
 
@@ -91,12 +91,7 @@ def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.02)
+        wait_until(lambda: not socket.create_connection(("127.0.0.1", port)).close(), "Redis listens", meanwhile=(OSError,))
         yield port
     finally:
         server.terminate()

@@ -27,7 +27,7 @@ PROGRAM = """
 
     def network():
         listener = socket.create_server(("127.0.0.1", 0))
-        client = socket.create_connection(listener.getsockname(), timeout=5)
+        client = socket.create_connection(listener.getsockname(), timeout=200)
         server, _ = listener.accept()
         client.sendall(b"x")
         select.select([server], [], [])

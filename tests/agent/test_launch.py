@@ -7,6 +7,7 @@ import subprocess
 import zipfile
 
 import pytest
+from waiting import HANG_S
 
 from undermine.resources import python_launcher
 
@@ -23,10 +24,10 @@ def both_ways(tool, options, program, **changes):
     """Run a program directly and by the launcher; return both results."""
     command = {**tool.command("", ""), **changes}
     bare = {k: v for k, v in command["env"].items() if not k.startswith(("UNDERMINE", "PYTHON"))}
-    plain = subprocess.run(**{**command, "args": [tool.python, *options, *program], "env": bare}, timeout=60)
+    plain = subprocess.run(**{**command, "args": [tool.python, *options, *program], "env": bare}, timeout=HANG_S)
     del command["env"]["PYTHONPATH"]
     command["args"] = [tool.python, *options, str(python_launcher()), *program]
-    return plain, subprocess.run(**command, timeout=60)
+    return plain, subprocess.run(**command, timeout=HANG_S)
 
 
 def recorded(tool):
@@ -98,5 +99,5 @@ def test_the_launcher_loads_the_agent_in_a_cleared_environment(tool):
     config = command["env"]["UNDERMINE_AGENT"]
     command["env"] = {}
     command["args"] = [tool.python, str(python_launcher()), "--config", config, "server.py"]
-    assert subprocess.run(**command, timeout=60).returncode == 0
+    assert subprocess.run(**command, timeout=HANG_S).returncode == 0
     assert recorded(tool)

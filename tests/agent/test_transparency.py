@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from waiting import HANG_S
 
 PROGRAMS = {
     "exceptions keep no more alive": """
@@ -454,9 +455,9 @@ def test_programs_run_as_without_the_agent(tool, name):
     command["args"].insert(1, "-s")
     plain = tool.folder / "plain"
     plain.mkdir()
-    expected = subprocess.run(**{**command, "env": bare, "cwd": plain}, timeout=60)
+    expected = subprocess.run(**{**command, "env": bare, "cwd": plain}, timeout=HANG_S)
     assert expected.returncode == 0, expected.stderr
-    process = subprocess.run(**command, timeout=60)
+    process = subprocess.run(**command, timeout=HANG_S)
     assert (process.returncode, process.stderr) == (0, expected.stderr)
     assert not list(tool.trace_dir.glob("*.agent-error"))
 
@@ -507,7 +508,7 @@ def test_an_error_in_the_targets_own_sitecustomize_is_passed_on(tool):
 def test_the_agent_fails_open(tool, damage, said):
     command = tool.command("import os, socket; os.listdir('.'); print('fine')", "")
     damage(tool)
-    process = subprocess.run(**command, timeout=60)
+    process = subprocess.run(**command, timeout=HANG_S)
     assert (process.returncode, process.stdout, process.stderr) == (0, "fine\n", "")
     notes = [path.read_text() for path in tool.trace_dir.glob("*.agent-error")] if tool.trace_dir.exists() else []
     assert said in "".join(notes)
@@ -516,7 +517,7 @@ def test_the_agent_fails_open(tool, damage, said):
 def test_without_the_variable_nothing_is_loaded(tool):
     command = tool.command("import sys; print('undermine_agent' in sys.modules)", "")
     del command["env"]["UNDERMINE_AGENT"]
-    assert subprocess.run(**command, timeout=60).stdout == "False\n"
+    assert subprocess.run(**command, timeout=HANG_S).stdout == "False\n"
 
 
 def test_recording_stops_when_the_file_cannot_grow(tool):

@@ -29,7 +29,7 @@ import java.util.concurrent.TimeUnit;
 
 /** A client and an echo server over Netty, with epoll or NIO. Each line is a command with one answer. */
 public class NettyTarget {
-    static final int WAIT_S = 20;
+    static final int WAIT_S = 200;
     static boolean isNative;
     static EventLoopGroup group;
     static Channel client;

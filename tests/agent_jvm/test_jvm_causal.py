@@ -299,9 +299,9 @@ def test_a_monitor_that_is_never_left_is_recorded_when_the_tool_asks_for_stacks(
     ready, go_on = program.tool.data / "ready", program.tool.data / "go-on"
 
     def ask() -> None:
-        wait_until(ready.exists, what="the program is ready", timeout_s=60)
+        wait_until(ready.exists, what="the program is ready")
         program.tool.put(13, 1)
-        wait_until(lambda: any(program.tool.trace_dir.glob("*.stacks")), what="the stacks are written", timeout_s=60)
+        wait_until(lambda: any(program.tool.trace_dir.glob("*.stacks")), what="the stacks are written")
         go_on.touch()
 
     asking = threading.Thread(target=ask)

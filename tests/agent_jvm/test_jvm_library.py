@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from jdks import compile_java, jdks
+from waiting import HANG_S
 
 HERE = Path(__file__).resolve().parent
 MALFORMED = (
@@ -42,7 +43,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> list[str]:
 
 
 def answers(driver: list[str], lines: list[str]) -> list[str]:
-    done = subprocess.run(driver, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=120)
+    done = subprocess.run(driver, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

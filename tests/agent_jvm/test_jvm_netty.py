@@ -16,14 +16,12 @@ from typing import Any
 import pytest
 from fake_tool import PORTS, FakeTool, Outcome, free_port, partition
 from jdks import compile_java, jdks
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 HERE = Path(__file__).resolve().parent
 VERSION = "4.1.119.Final"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 CLASSIFIERS = {"x86_64": "linux-x86_64", "aarch64": "linux-aarch_64"}
-WAIT_S = 30.0
-FETCH_S = 200
 
 
 def _pom(classifier: str) -> str:
@@ -45,7 +43,7 @@ def netty(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> str:
     command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(folder / "pom.xml"), PLUGIN]
     try:
         done = subprocess.run(
-            [*command, f"-DoutputDirectory={folder / 'lib'}"], capture_output=True, text=True, timeout=FETCH_S
+            [*command, f"-DoutputDirectory={folder / 'lib'}"], capture_output=True, text=True, timeout=HANG_S
         )
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:
         pytest.skip(f"Maven cannot fetch Netty {VERSION} here: {error}")
@@ -83,7 +81,7 @@ class Program:
 
     def do(self, line: str) -> str:
         self.tell(line)
-        return self._answers.get(timeout=WAIT_S)
+        return self._answers.get(timeout=HANG_S)
 
     def answers_within(self, seconds: float) -> bool:
         """True if an answer arrives in time. The answer stays in the queue."""
@@ -94,13 +92,13 @@ class Program:
         return True
 
     def answer(self) -> str:
-        return self._answers.get(timeout=WAIT_S)
+        return self._answers.get(timeout=HANG_S)
 
     def end(self) -> Outcome:
         assert self.process.stdin
         assert self.process.stderr
         self.process.stdin.close()
-        self.process.wait(WAIT_S)
+        self.process.wait(HANG_S)
         done = subprocess.CompletedProcess(self.process.args, self.process.returncode, "", self.process.stderr.read())
         return Outcome(done, self.tool.trace_dir)
 
@@ -114,7 +112,7 @@ class Setting:
         self.programs: list[Program] = []
         self.sockets: list[socket.socket] = []
         self.other = self.keep(socket.create_server(("127.0.0.1", 0)))
-        self.other.settimeout(WAIT_S)
+        self.other.settimeout(HANG_S)
         self.other_port = int(self.other.getsockname()[1])
         self.port = free_port()
         self.tool.packages = ["NettyTarget"]
@@ -130,20 +128,20 @@ class Setting:
 
     def called(self) -> socket.socket:
         made, _ = self.other.accept()
-        made.settimeout(WAIT_S)
+        made.settimeout(HANG_S)
         return self.keep(made)
 
     def mailbox(self) -> socket.socket:
         """The socket that receives datagrams to the other node."""
         made = self.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         made.bind(("127.0.0.1", self.other_port))
-        made.settimeout(WAIT_S)
+        made.settimeout(HANG_S)
         return made
 
     def call(self, as_node: int = 0) -> socket.socket:
         """Connect to the program. With `as_node`, write that node's number to the shared state as its agent would."""
         made = socket.socket()
-        self.keep(made).settimeout(WAIT_S)
+        self.keep(made).settimeout(HANG_S)
         made.bind(("127.0.0.1", 0))
         own = made.getsockname()[1]
         if as_node:
@@ -340,7 +338,7 @@ def test_a_partition_holds_sent_data_until_it_is_healed(setting: Setting) -> Non
     peer.settimeout(0.2)
     with pytest.raises(TimeoutError):
         peer.recv(100)
-    peer.settimeout(WAIT_S)
+    peer.settimeout(HANG_S)
     setting.tool.change_lasting([])
     assert program.answer() == "three"
     assert peer.recv(100) == b"two"
@@ -375,7 +373,7 @@ def test_a_crash_at_a_netty_operation_fires(setting: Setting) -> None:
     peer = setting.called()
     assert program.do("send hello") == "ended"
     assert peer.recv(100) == b""
-    assert program.process.wait(WAIT_S) == -signal.SIGKILL
+    assert program.process.wait(HANG_S) == -signal.SIGKILL
 
 
 def test_a_connection_loses_what_is_sent_until_it_is_reset(setting: Setting) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from jdks import why_no_jvm
+from waiting import HANG_S
 
 AGENT = Path(__file__).resolve().parents[2] / "agents" / "jvm"
 
@@ -14,6 +15,6 @@ AGENT = Path(__file__).resolve().parents[2] / "agents" / "jvm"
 @pytest.mark.skipif(bool(why_no_jvm()), reason=why_no_jvm())
 def test_the_agents_unit_tests_pass() -> None:
     command = ["mvn", "-B", "-Dstyle.color=never", "test"]
-    done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(command, cwd=AGENT, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stdout[-4000:]
     assert "Tests run: " in done.stdout

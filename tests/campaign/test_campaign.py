@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from fake_engine import ENDLESS, FakeEngine, Fixed, Scripted, Whole, campaign, configured, hurts
 from rounds import written
+from waiting import HANG_S
 
 from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
@@ -174,7 +175,7 @@ def test_a_baseline_run_that_fails_on_a_late_machine_is_repeated(engine, store) 
 
 def test_runs_are_parallel_but_noisy_ones_are_repeated_alone(engine, store) -> None:
     both = threading.Barrier(2)
-    engine.runner.meets = lambda count: both.wait(timeout=60) if count in (3, 4) else None
+    engine.runner.meets = lambda count: both.wait(timeout=HANG_S) if count in (3, 4) else None
     engine.runner.late_ms = lambda count: 800.0 if count in (3, 4) else 0.0
     made = campaign(engine, store, [Scripted("a", 1)], picks=hurts)
     made.run(Limits(budget_s=1000, jobs=2))

@@ -11,6 +11,7 @@ import pytest
 from fake_tool import MINORS, FakeTool, interpreters
 from generator import Program, every_way, program
 from judging import check
+from waiting import HANG_S
 from ways import ASYNC, HEAD, PYTHON, SYNC
 
 from undermine.runtimes import accelerator
@@ -104,7 +105,7 @@ def run_changed(folder: Path, ways: list[str], change: str) -> None:
     """Run a program that uses these ways, without an agent. `change` is code that is added after its head."""
     script = folder / "program.py"
     script.write_text(every_way(PYTHON, ways).source.replace(HEAD, HEAD + change))
-    subprocess.run([sys.executable, str(script)], cwd=folder, timeout=250, check=True)
+    subprocess.run([sys.executable, str(script)], cwd=folder, timeout=HANG_S, check=True)
 
 
 def test_programs_import_nothing_once_they_may_fork(tmp_path: Path) -> None:

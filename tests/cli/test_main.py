@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,7 @@ def test_an_interrupt_while_libraries_are_loaded_has_its_exit_code(tmp_path: Pat
     assert process.stdout
     assert process.stdout.readline(), "it is not being loaded"
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=HANG_S)
     assert (process.returncode, said) == (130, "interrupted\n")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jdks import jdks
+from waiting import HANG_S
 
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import VERSION, Controller
@@ -33,7 +34,6 @@ from undermine.resources import python_agent_dir
 from undermine.runtimes import accelerator, jvm_agent
 
 HERE = Path(__file__).resolve().parent
-WAIT_S = 60.0
 ANSWER_TO_THE_END = "gone"
 NODES = ("s1", "s2", "s3")
 
@@ -167,7 +167,7 @@ class Target:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
 
-    def answer(self, name: str = "main", timeout_s: float = WAIT_S) -> str:
+    def answer(self, name: str = "main", timeout_s: float = HANG_S) -> str:
         return self._of(name).get(timeout=timeout_s)
 
     def silent(self, name: str, for_s: float = 0.25) -> bool:
@@ -203,7 +203,7 @@ class Bench:
 
     def _listen(self) -> socket.socket:
         listener = socket.create_server(("127.0.0.1", 0))
-        listener.settimeout(WAIT_S)
+        listener.settimeout(HANG_S)
         self._servers.append(listener)
         return listener
 
@@ -291,7 +291,7 @@ class Bench:
             yield target
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()  # type: ignore[union-attr]
-            process.wait(WAIT_S)
+            process.wait(HANG_S)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -310,14 +310,14 @@ class Bench:
 
     def caller(self) -> socket.socket:
         """Connect to the driver's listener as a client that isn't a node."""
-        made = socket.create_connection(("127.0.0.1", self.own_port), timeout=WAIT_S)
+        made = socket.create_connection(("127.0.0.1", self.own_port), timeout=HANG_S)
         self._servers.append(made)
         return made
 
     def called(self) -> socket.socket:
         """The peer's end of the connection that the driver has opened."""
         made, _ = self.peer.accept()
-        made.settimeout(WAIT_S)
+        made.settimeout(HANG_S)
         self._servers.append(made)
         return made
 
@@ -344,7 +344,7 @@ def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
     thread = threading.Thread(target=lambda: done.put(context.wrap_socket(bench.called(), server_side=True)))
     thread.start()
     yield done
-    thread.join(WAIT_S)
+    thread.join(HANG_S)
 
 
 def free_port() -> int:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import HERE, WAIT_S, Bench, Kind, jvm_kind, python_kind
+from conformance_bench import HERE, Bench, Kind, jvm_kind, python_kind
 from jdks import compile_java, jdks, why_no_jvm
+from waiting import HANG_S
 
 from undermine.runtimes import jvm_agent
 
@@ -66,7 +67,7 @@ def mailbox(bench: Bench) -> Iterator[socket.socket]:
     """The peer's datagram socket, at the port of its listener."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.bind(("127.0.0.1", bench.peer_port))
-        made.settimeout(WAIT_S)
+        made.settimeout(HANG_S)
         yield made
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import WAIT_S, Bench, Outcome, Target, at, secured, step
-from waiting import wait_until
+from conformance_bench import Bench, Outcome, Target, at, secured, step
+from waiting import HANG_S, wait_until
 
 from undermine.inject.controller import Controller
 from undermine.model.faults import Corrupt, Drop
@@ -153,7 +153,7 @@ def test_the_payload_of_tls_changes(bench: Bench, key: Path) -> None:
     bench.plan(step(FLIP, Then(begin, at("net.send", PEER))), step(FLIP, at("net.recv", PEER)))
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
-        with done.get(timeout=WAIT_S) as peer:
+        with done.get(timeout=HANG_S) as peer:
             assert target.all("mkdir begin", f"say c {GOOD}") == ["ok", "ok"]
             assert peer.recv(99) == BAD
             peer.sendall(GOOD.encode())
@@ -278,7 +278,7 @@ def test_the_peer_sees_a_close_only_when_the_loss_ends(bench: Bench, way: str) -
         with pytest.raises(TimeoutError):
             peer.recv(1)
         bench.heal()
-        peer.settimeout(WAIT_S)
+        peer.settimeout(HANG_S)
         with pytest.raises(ConnectionResetError):
             peer.recv(1)
     bench.outcome().ok()
@@ -289,7 +289,7 @@ def test_tls_loses_its_payload(bench: Bench, key: Path) -> None:
     bench.plan(step(Drop(), Then(begin, at("net.send", PEER, nth=2))))
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
-        with done.get(timeout=WAIT_S) as peer:
+        with done.get(timeout=HANG_S) as peer:
             assert target.all("mkdir begin", "say c one", "say c two", "say c three") == ["ok"] * 4
             assert peer.recv(99) == b"one"
             bench.heal()

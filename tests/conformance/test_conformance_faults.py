@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import ANSWER_TO_THE_END, WAIT_S, Bench, at, step
-from waiting import wait_until
+from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
+from waiting import HANG_S, wait_until
 
 from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, Reboot
 from undermine.model.point import point_of
@@ -330,7 +330,7 @@ def test_a_silent_partition_loses_nothing_for_good(bench: Bench, way: str) -> No
         with pytest.raises(TimeoutError):
             peer.recv(1)
         bench.heal()
-        peer.settimeout(WAIT_S)
+        peer.settimeout(HANG_S)
         assert target.answer("u") == "ok hello"
         assert target.answer("t") == "ok"
         assert peer.recv(3) == b"two"

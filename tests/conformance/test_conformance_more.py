@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import WAIT_S, Bench, Outcome, at, secured, step
+from conformance_bench import Bench, Outcome, at, secured, step
+from waiting import HANG_S
 
 from undermine.inject.controller import Controller
 from undermine.model.codec import read_contents
@@ -137,7 +138,7 @@ def test_the_payload_of_tls_is_recorded(bench: Bench, key: Path) -> None:
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
         assert target.all("mkdir begin", "say c hello") == ["ok", "ok"]
-        with done.get(timeout=WAIT_S) as peer:
+        with done.get(timeout=HANG_S) as peer:
             assert peer.recv(9) == b"hello"
             peer.sendall(b"there!")
             assert target.do("hear c 99") == "ok there!"
@@ -155,7 +156,7 @@ def test_an_error_hits_the_payload_of_tls(bench: Bench, key: Path) -> None:
     bench.plan(step(RESET, Then(at("file.mkdir", "begin"), at("net.send", PEER))))
     with bench.start() as target, secured(bench, key) as done:
         assert target.do(f"tls c {bench.peer_port}") == "ok"
-        with done.get(timeout=WAIT_S):
+        with done.get(timeout=HANG_S):
             assert target.all("mkdir begin", "say c hello") == ["ok", "error ECONNRESET"]
     assert [receipt.action for receipt in bench.outcome().receipts] == ["error"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conformance_bench import Bench
+from waiting import HANG_S
 
 from undermine.agent_protocol import AGENTS, CAPABILITIES, FAMILIES
 from undermine.deployments.stacks import gather
@@ -276,7 +277,7 @@ def test_an_agent_writes_stacks_on_request(bench: Bench) -> None:
         target.tell("@waiter deep recv c 1")
         assert target.do("stat .").startswith("ok")
         for _ in range(50):
-            (stacks,) = gather(bench.trace_dir, timeout_s=10, ask_all=bench.state.ask_for_stacks)
+            (stacks,) = gather(bench.trace_dir, timeout_s=HANG_S, ask_all=bench.state.ask_for_stacks)
             assert stacks.problem == ""
             by_name = {doing.name: doing for doing in stacks.doing}
             own = [frame.rpartition(".")[2] for frame in by_name["waiter"].own] if "waiter" in by_name else []

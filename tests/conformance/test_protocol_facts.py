@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 from jdks import compile_java, jdks
+from waiting import HANG_S
 
 from undermine.agent_protocol import AGENTS, CAPABILITIES, FAMILIES, OPERATIONS, WIRE, WITH_FAULTS, AgentLacks, Record
 from undermine.config.schema import LogicalOp
@@ -199,7 +200,7 @@ print(json.dumps({place: constant(place) for place in sys.argv[2:]}))
 
 
 def printed(command: list[str]) -> Mapping[str, Any]:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     found: Mapping[str, Any] = json.loads(done.stdout)
     return found

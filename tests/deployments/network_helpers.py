@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 from undermine.deployments import cgroups
 from undermine.deployments.isolation import choose
@@ -20,7 +21,6 @@ needs_nft = pytest.mark.skipif(choose("auto").nft is None, reason="partitions ne
 needs_cgroups = pytest.mark.skipif(bool(cgroups.missing()), reason="cgroups need root and a cgroup v2 tree")
 
 PORT = 7001
-REPLY_LIMIT_S = 30.0  # generous: only replies that should arrive are awaited this long
 SILENCE_S = 0.3  # what is lost never arrives; waiting longer would prove the same
 
 # Echoes what comes by TCP or UDP to HOST PORT; the third word makes it recognisable.
@@ -49,7 +49,7 @@ def udp(network: Network, member: str) -> socket.socket:
     def make() -> socket.socket:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.bind((host(network, member), PORT))
-        sock.settimeout(REPLY_LIMIT_S)
+        sock.settimeout(HANG_S)
         return sock
 
     return network.inside(member, make)
@@ -60,7 +60,7 @@ def listener(network: Network, member: str, address: str = "") -> socket.socket:
 
 
 def connect(network: Network, member: str, to: str) -> socket.socket:
-    return network.inside(member, lambda: socket.create_connection((host(network, to), PORT), timeout=REPLY_LIMIT_S))
+    return network.inside(member, lambda: socket.create_connection((host(network, to), PORT), timeout=HANG_S))
 
 
 def host(network: Network, member: str) -> str:
@@ -68,7 +68,7 @@ def host(network: Network, member: str) -> str:
 
 
 def arrives(
-    network: Network, sender: socket.socket, receiver: socket.socket, to: str, limit_s: float = REPLY_LIMIT_S
+    network: Network, sender: socket.socket, receiver: socket.socket, to: str, limit_s: float = HANG_S
 ) -> bool:
     """Whether a datagram gets there; sending never fails, since a lost packet is nobody's error."""
     sender.sendto(b"hello", (host(network, to), PORT))
@@ -79,7 +79,7 @@ def arrives(
         return False
 
 
-def answers(connection: socket.socket, word: bytes, limit_s: float = REPLY_LIMIT_S) -> bool:
+def answers(connection: socket.socket, word: bytes, limit_s: float = HANG_S) -> bool:
     """Whether an echo comes back over this connection."""
     connection.settimeout(limit_s)
     connection.sendall(word)

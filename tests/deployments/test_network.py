@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 from network_helpers import (
+    HANG_S,
     PORT,
-    REPLY_LIMIT_S,
     SILENCE_S,
     arrives,
     connect,
@@ -150,15 +150,15 @@ def test_a_connection_goes_on_when_the_partition_ends(network: Network, lost: se
                 with pytest.raises(TimeoutError):
                     b.recv(100)
             else:  # the data arrives; its acknowledgement and any answer do not
-                b.settimeout(REPLY_LIMIT_S)
+                b.settimeout(HANG_S)
                 assert b.recv(100) == b"ping"
                 b.sendall(b"pong")
                 a.settimeout(SILENCE_S)
                 with pytest.raises(TimeoutError):
                     a.recv(100)
             network.join(0)
-            b.settimeout(REPLY_LIMIT_S)
-            a.settimeout(REPLY_LIMIT_S)
+            b.settimeout(HANG_S)
+            a.settimeout(HANG_S)
             if ("a", "b") in lost:
                 assert b.recv(100) == b"ping"
                 b.sendall(b"pong")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 
 import pytest
-from network_helpers import PORT, REPLY_LIMIT_S, SILENCE_S, answers, arrives, connect, host, listener, udp
+from network_helpers import HANG_S, PORT, SILENCE_S, answers, arrives, connect, host, listener, udp
 from waiting import wait_until
 
 from undermine.deployments import netns
@@ -100,7 +100,7 @@ def slow(network: Network) -> Iterator[SlowNetwork]:
 
 
 def receive(sock: socket.socket, count: int) -> list[bytes]:
-    sock.settimeout(REPLY_LIMIT_S)
+    sock.settimeout(HANG_S)
     return [sock.recv(100) for _ in range(count)]
 
 
@@ -165,7 +165,7 @@ def test_a_connection_is_slow_and_whole(network: Network, slow: SlowNetwork) -> 
         with b:
             slow.start(0.02)
             threading.Thread(target=a.sendall, args=(data,), daemon=True).start()
-            b.settimeout(REPLY_LIMIT_S)
+            b.settimeout(HANG_S)
             got = b""
             while len(got) < len(data):
                 got += b.recv(65536)
@@ -185,7 +185,7 @@ def test_a_program_that_sends_does_not_wait_and_one_that_asks_does(network: Netw
             with pytest.raises(TimeoutError):
                 b.recv(100)
             slow.stop()
-            b.settimeout(REPLY_LIMIT_S)
+            b.settimeout(HANG_S)
             assert b.recv(100) == b"ping"
 
 
@@ -195,7 +195,7 @@ def test_others_and_the_nodes_own_loopback_are_fast(network: Network, slow: Slow
     with udp(network, "b") as b, udp(network, "c") as c:
         assert arrives(network, b, c, "c")
     with network.inside("a", lambda: socket.create_server(("127.0.0.1", PORT))) as server:
-        client = network.inside("a", lambda: socket.create_connection(("127.0.0.1", PORT), REPLY_LIMIT_S))
+        client = network.inside("a", lambda: socket.create_connection(("127.0.0.1", PORT), HANG_S))
         peer, _ = server.accept()
         with client, peer:
             threading.Thread(target=lambda: peer.sendall(peer.recv(100)), daemon=True).start()

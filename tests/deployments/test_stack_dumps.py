@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from network_helpers import needs_cgroups
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 from undermine.deployments import cgroups, stacks
 from undermine.deployments.guardian.processes import stat_fields
@@ -119,7 +119,7 @@ def test_who_stands_still_is_not_waited_for(processes: Processes) -> None:
     process = processes.start("catch")
     process.send_signal(signal.SIGSTOP)
     wait_until(lambda: stat_fields(f"/proc/{process.pid}/stat")[0] == b"T", what="it has stopped")
-    assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
+    assert [one.problem for one in gather(processes.folder, timeout_s=HANG_S)] == [stacks.STANDS_STILL]
 
 
 @needs_cgroups
@@ -130,7 +130,7 @@ def test_who_is_frozen_is_not_waited_for(processes: Processes) -> None:
         (folder / "cgroup.procs").write_text(str(process.pid))
         (folder / "cgroup.freeze").write_text("1")
         wait_until(lambda: "frozen 1" in (folder / "cgroup.events").read_text(), what="it is frozen")
-        assert [one.problem for one in gather(processes.folder, timeout_s=60)] == [stacks.STANDS_STILL]
+        assert [one.problem for one in gather(processes.folder, timeout_s=HANG_S)] == [stacks.STANDS_STILL]
     finally:
         cgroups.kill(folder)
         process.wait()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 from undermine.deployments.stacks import NOT_CAUGHT, gather
 from undermine.inject.server import SharedState
@@ -77,7 +78,7 @@ def _mapped(folder: Path, agent: str) -> Iterator[Mapped]:
 
 
 def test_a_jvm_is_asked_by_the_shared_state_and_lives(jvm: Mapped) -> None:
-    (stacks,) = gather(jvm.folder, timeout_s=10, ask_all=jvm.answer)
+    (stacks,) = gather(jvm.folder, timeout_s=HANG_S, ask_all=jvm.answer)
     assert stacks.problem == ""
     assert [(doing.name, doing.own) for doing in stacks.doing] == [("main", ("app:Main.run",))]
     assert jvm.lives()

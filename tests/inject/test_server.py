@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG_S
 
 from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes, Note
 from undermine.inject.server import Server, SharedState
@@ -20,15 +21,13 @@ from undermine.model.faults import Crash, Delay, Error, Fault, Hold, Partition, 
 from undermine.model.plan import At, Plan, Step, Trigger
 from undermine.testing import point
 
-WAIT_S = 30.0
-
 
 class Agent:
     """A client of the protocol."""
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(WAIT_S)
+        self.socket.settimeout(HANG_S)
         self.socket.connect(str(path))
         self.stream = self.socket.makefile("rwb")
 
@@ -108,7 +107,7 @@ class Running:
 
     def problems(self, count: int) -> list[str]:
         """Wait for this many problems and return them: the server notes them just after it closes the connection."""
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + HANG_S
         while len(self.server.problems) < count and self.serving() and time.monotonic() < deadline:
             time.sleep(0.001)
         return self.server.problems
@@ -124,7 +123,7 @@ class Running:
         for agent in self._agents:
             agent.close()
         for thread in self.threads():
-            thread.join(WAIT_S)
+            thread.join(HANG_S)
         self.state.close()
 
 
@@ -292,16 +291,16 @@ def test_a_slow_kill_does_not_keep_other_agents_waiting(start: Start) -> None:
 
     def block() -> None:
         entered.set()
-        assert go_on.wait(WAIT_S)
+        assert go_on.wait(HANG_S)
 
     running.actions.at_kill = block
     slow = threading.Thread(target=running.agent().claim)
     slow.start()
-    assert entered.wait(WAIT_S)
+    assert entered.wait(HANG_S)
     assert running.agent().hello("n3")["type"] == "welcome"
     assert running.actions.of(KillNodes) == []
     go_on.set()
-    slow.join(WAIT_S)
+    slow.join(HANG_S)
     assert len(running.actions.of(KillNodes)) == 1
 
 
@@ -322,7 +321,7 @@ def test_exactly_one_of_many_parallel_claims_is_granted_for_each_step(start: Sta
 
     def claim_all(agent: Agent) -> None:
         for step in range(5):
-            barrier.wait(WAIT_S)
+            barrier.wait(HANG_S)
             answers.append((step, agent.claim(step)["type"]))
 
     threads = [threading.Thread(target=claim_all, args=(agent,)) for agent in agents]
@@ -442,7 +441,7 @@ def test_closing_ends_all_threads_and_hangs_up_on_all_agents(start: Start) -> No
     running.server.close()
     assert all(agent.hung_up_on() for agent in agents)
     for thread in threads:
-        thread.join(WAIT_S)
+        thread.join(HANG_S)
     assert not any(thread.is_alive() for thread in threads)
     with pytest.raises(ConnectionRefusedError):
         running.agent()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 from undermine.cli import commands as cli
 from undermine.deployments import sweep
@@ -69,7 +69,7 @@ class Project:
     def command(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "undermine", *args]
 
-    def run(self, *args: str, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
+    def run(self, *args: str, timeout_s: float = HANG_S) -> subprocess.CompletedProcess[str]:
         """Run a command. Commands that start nothing run in this process, because a new Python takes long to start."""
         if (args[0] in STARTS_NOTHING and "--recheck" not in args) or "--help" in args:
             return self.run_here(*args)
@@ -121,5 +121,5 @@ class Project:
         marker = b"UNDERMINE_CAMPAIGN=" + os.fsencode(self.results.resolve())
         return [pid for pid in sweep._own_processes() if marker in sweep._environ(pid)]
 
-    def wait_until_nothing_runs(self, limit_s: float = 60) -> None:
-        wait_until(lambda: not self.processes(), lambda: f"left behind: {self.processes()}", limit_s)
+    def wait_until_nothing_runs(self) -> None:
+        wait_until(lambda: not self.processes(), lambda: f"left behind: {self.processes()}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from integration_project import LOST, TOML
+from waiting import HANG_S
 
 from undermine.api import CheckResult
 from undermine.cli.check import show_check
@@ -187,7 +188,7 @@ main()
 
 def test_the_demo_does_its_job_without_a_config(tmp_path) -> None:
     command = [sys.executable, "-c", QUICK_DEMO, "demo", "--budget", "1s", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["statuses"]["fired"] >= 1

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.slow
 
-LIMIT_S = 60
 HUNT = ("hunt", "-s", "random", "-s", "exhaustive", "--budget", "10m", "--set", "behaviour=sound")
 
 
@@ -43,7 +42,7 @@ def wait_for(process: subprocess.Popen[str], condition: Callable[[], object]) ->
         assert process.poll() is None, process.communicate()
         return condition()
 
-    wait_until(holds, timeout_s=LIMIT_S)
+    wait_until(holds)
 
 
 def wait_for_a_run(project, process: subprocess.Popen[str]) -> None:
@@ -62,7 +61,7 @@ def serving_nodes(project) -> list[Path]:
 
 
 def wait_until_gone(process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process), LIMIT_S)
+    wait_until(lambda: not temporary_folders(process), lambda: temporary_folders(process))
 
 
 def test_sigkill_at_random_moments_then_resume(project) -> None:
@@ -100,7 +99,7 @@ def test_an_interrupted_hunt_exits_with_130_and_leaves_nothing(project, number) 
     wait_for_nodes(project, process)
     used = temporary_folders(process)
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, output
     assert "--resume" in output
     assert "Traceback" not in output
@@ -113,7 +112,7 @@ def test_an_interrupted_trace_does_not_offer_to_resume(project) -> None:
     process = project.start("trace", "--set", "behaviour=sound", "--set", "mode=hangs")
     wait_for(process, (project.results / "trace/runs/000001").exists)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, output
     assert output.splitlines()[-1] == "interrupted"
     project.wait_until_nothing_runs()
@@ -123,7 +122,7 @@ def test_parallel_runs_are_interrupted_together(project) -> None:
     process = project.start(*HUNT, "--jobs", "3")
     wait_for_nodes(project, process, number=2)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, output
     project.wait_until_nothing_runs()
 
@@ -133,7 +132,7 @@ def test_a_hunt_whose_guardian_is_killed_ends_with_an_error(project) -> None:
     wait_for_nodes(project, process)
     (guardian,) = guardians(process)
     os.kill(guardian, signal.SIGKILL)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 2, output
     assert "the guardian that keeps the nodes was killed" in output
     assert "Traceback" not in output
@@ -159,7 +158,7 @@ def test_reading_commands_do_not_disturb_a_hunt(project) -> None:
     for _ in range(3):
         assert project.run("report", "--json").returncode == 0
         assert project.run("clean").stdout == "nothing to clean\n"
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output
     assert "broke" not in output
 

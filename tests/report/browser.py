@@ -7,14 +7,14 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from waiting import wait_until
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_WAIT_S = 60.0
 
 
 class Page:
@@ -72,10 +72,7 @@ class Page:
         return found["result"].get("value")
 
     def until(self, script: str) -> None:
-        deadline = time.monotonic() + _WAIT_S
-        while not self.ask(script):
-            assert time.monotonic() < deadline, f"it never came to this: {script}; {self.errors}"
-            time.sleep(0.05)
+        wait_until(lambda: self.ask(script), lambda: f"{script}; {self.errors}")
 
     def frames(self) -> None:
         """Let it draw."""

@@ -9,13 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import HANG_S
 
 from undermine.model.run import Op
 from undermine.store.rundir import read_history
 from undermine.userland import process as userland
 from undermine.userland.workloads import Session, SessionFile
-
-WAIT_S = 30.0
 
 Condition = Callable[[tuple[Op, ...]], str]
 
@@ -33,7 +32,7 @@ class Final:
         settled = {str(number): condition for number, condition in enumerate(conditions)}
         self.declared: Any = SimpleNamespace(finals={"f": reads}, settled=settled)
 
-    def code(self, timeout_s: float = WAIT_S) -> int:
+    def code(self, timeout_s: float = HANG_S) -> int:
         session = SessionFile((), 7, str(self.history), "none", "none")
         return userland._final(self.declared, session, {"timeout_s": timeout_s, "out": str(self.out)})
 

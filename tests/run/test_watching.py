@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from waiting import HANG_S
 
 from undermine.model.run import Op, OpStatus
 from undermine.run.watching import PROBE_S_MAX, SAMPLES_MAX, HealthLog, Operations
-
-WAIT_S = 30.0
 
 
 class Clock:
@@ -234,7 +233,7 @@ class Asked:
     def ask(self, node: str, timeout_s: float) -> str:
         self.times.append(timeout_s)
         if node in self.hanging:
-            assert self.go.wait(WAIT_S)
+            assert self.go.wait(HANG_S)
         return self.answers[node]
 
     def round(self) -> None:
@@ -242,7 +241,7 @@ class Asked:
         self.log.ask()
         for node, thread in self.log._threads.items():
             if node not in self.hanging:
-                thread.join(WAIT_S)
+                thread.join(HANG_S)
 
     @property
     def said(self) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG_S
 
 from undermine import api
 from undermine.analysis.possible_faults import possible_faults_at
@@ -156,7 +157,7 @@ def test_another_process_waits_too(machine: Machine) -> None:
     )
     command = [sys.executable, "-c", code, str(machine.sources), str(machine.cache)]
     tools = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert len({tool.communicate(timeout=60)[0] for tool in tools}) == 1
+    assert len({tool.communicate(timeout=HANG_S)[0] for tool in tools}) == 1
     assert len(machine.calls) == 1
 
 

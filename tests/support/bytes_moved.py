@@ -52,7 +52,7 @@ BLOCKING = """
         other.send(b"cde")
         again.close()
         read_all(server, 5)
-        server.settimeout(30)
+        server.settimeout(200)
         server.send(b"f")
         assert other.recv(1) == b"f"
 

@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from waiting import HANG_S
+
 from undermine.model.codec import read_trace
 from undermine.model.event import Event, Trace
 from undermine.model.run import Receipt
@@ -201,7 +203,7 @@ class FakeTool:
 
     def run(self, source: str, *, python_path: str = "", **options: Any) -> Outcome:
         """Run a target to its end, in its data folder."""
-        return Outcome(subprocess.run(**self.command(source, python_path), timeout=60, **options), self.trace_dir)
+        return Outcome(subprocess.run(**self.command(source, python_path), timeout=HANG_S, **options), self.trace_dir)
 
     def start(self, source: str) -> subprocess.Popen[str]:
         return subprocess.Popen(**self.command(source, ""))
@@ -222,7 +224,7 @@ class FakeTool:
         }
 
     def outcome(self, process: subprocess.Popen[str]) -> Outcome:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANG_S)
         done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
         return Outcome(done, self.trace_dir)
 

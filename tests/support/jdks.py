@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from fake_tool import FakeTool, Outcome
+from waiting import HANG_S
 
 from undermine.resources import java_home_program
 from undermine.runtimes import jvm_agent
@@ -57,5 +58,5 @@ def run_java(
     agent = f"-javaagent:{jvm_agent.agent_jar()}"
     command = [java, *options, agent, "-XX:TieredStopAtLevel=1", "-cp", classes, main, *arguments]
     env = tool.environment() | more
-    done = subprocess.run(command, env=env, cwd=tool.data, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=env, cwd=tool.data, capture_output=True, text=True, timeout=HANG_S)
     return Outcome(done, tool.trace_dir)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash
@@ -25,8 +25,6 @@ from undermine.store.rundir import RunDir, read_history, save_record
 from undermine.testing import point
 from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile
-
-WAIT_S = 30.0
 
 HEAD = """
     import os, signal, subprocess, sys, time
@@ -100,7 +98,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def ended(call: Call) -> int | None:
-    assert call.wait(WAIT_S), "the call never ended"
+    assert call.wait(HANG_S), "the call never ended"
     return call.code
 
 
@@ -286,7 +284,7 @@ def test_calls_run_at_the_same_time(make: Make) -> None:
             "ready",
             function="gate",
             node=msgspec.to_builtins(NodeInfo(f"n{n}", "r", "h", 1, {}, "d")),
-            timeout_s=WAIT_S,
+            timeout_s=HANG_S,
             out=str(world.folder / f"out{n}"),
             log=str(world.log),
         )
@@ -325,7 +323,7 @@ def test_final_reads_are_repeated_until_they_succeed(make: Make) -> None:
             assert len(tries.read_text()) == 3
             s.attempt("read", lambda: 1)
     """)
-    assert ended(world.begin("final", session=world.session(), timeout_s=WAIT_S)) == 0
+    assert ended(world.begin("final", session=world.session(), timeout_s=HANG_S)) == 0
     assert world.result()["ok"]
     assert [(op.f, op.phase) for op in read_history(world.history)] == [("read", "final")]
 
@@ -381,7 +379,7 @@ def test_policies_name_the_first_that_refuses_each_plan(make: Make) -> None:
 # --- checkers
 
 
-def verdicts(world: World, timeout_s: float = WAIT_S) -> dict[str, Verdict]:
+def verdicts(world: World, timeout_s: float = HANG_S) -> dict[str, Verdict]:
     run = RunDir(world.folder / "run")
     run.create()
     save_record(run, RunRecord(17, Plan(), "fired"))
@@ -563,5 +561,5 @@ def test_a_call_can_be_killed_before_it_has_a_group_of_its_own() -> None:
         os.kill(pid, signal.SIGTERM)  # where the kill was sent, it comes first
         raise SystemExit(os.WTERMSIG(os.waitpid(pid, 0)[1]))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False, timeout=WAIT_S)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False, timeout=HANG_S)
     assert done.returncode == signal.SIGKILL

@@ -46,7 +46,7 @@ SOCKETS = """
         found[0].settimeout(HUNG_S)
         client.settimeout(HUNG_S if BLOCKS else 0)
         return client, found[0]
-    HUNG_S, SOON_S = 30, 0.3
+    HUNG_S, SOON_S = 200, 0.3
     def attempt(function, *args, wait_s=HUNG_S):
         # A socket that does not block is asked again for as long as one that blocks would wait.
         end = time.monotonic() + wait_s

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 from undermine.model.point import point_of
 
@@ -226,8 +227,8 @@ def test_a_trigger_fires_when_two_nodes_disagree(tool):
     assert tell(first, "b") == "b\n"
     assert tell(second, "b") == "b\n"
     assert tell(first, "a") == ""
-    assert first.wait(60) == -signal.SIGKILL
-    second.communicate(timeout=60)
+    assert first.wait(HANG_S) == -signal.SIGKILL
+    second.communicate(timeout=HANG_S)
     assert (tool.slot(0), tool.slot(1)) == ("a", "b")
 
 

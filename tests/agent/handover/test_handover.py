@@ -24,7 +24,7 @@ POSTED = """
             super()._write_to_self()
             if count.get() == 2:  # the callback runs before the one who posts it has its handle
                 posting.set()
-                done.wait(10)
+                done.wait(200)
 
     count = contextvars.ContextVar("count", default=0)
 
@@ -43,7 +43,7 @@ POSTED = """
     loop = Loop()
     thread = threading.Thread(target=post)
     loop.call_soon(thread.start)
-    loop.call_soon(posting.wait, 10)
+    loop.call_soon(posting.wait, 200)
     loop.run_forever()
     thread.join()
     assert order == EXPECTED, order

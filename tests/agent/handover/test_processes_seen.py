@@ -12,16 +12,16 @@ CHILDREN = """
     import os, subprocess, sys
 
     def run():
-        subprocess.run(["/bin/true"], check=True, timeout=30)
+        subprocess.run(["/bin/true"], check=True, timeout=130)
 
     def talk():
         process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.communicate(b"x", timeout=20)[0] == b"x"
+        assert process.communicate(b"x", timeout=120)[0] == b"x"
         process.wait()
 
     def shell():
         os.system("exit 0")
-        subprocess.Popen("exit 0", shell=True).wait(5)
+        subprocess.Popen("exit 0", shell=True).wait(105)
 
     def low():
         pid = os.posix_spawn("/bin/true", ["true"], os.environ)
@@ -44,12 +44,12 @@ def test_child_processes_are_recorded(tool, any_python):
     seen = [(e.loc.split(":")[1].split("#")[0], e.op, e.target, e.size) for e in outcome.trace]
     expected = [
         ("run", "process.start", "true", 0),
-        ("run", "process.wait", "true", 30 * 10**9),
+        ("run", "process.wait", "true", 130 * 10**9),
         ("talk", "process.start", "cat", 0),
-        ("talk", "process.wait", "cat", 20 * 10**9),
+        ("talk", "process.wait", "cat", 120 * 10**9),
         ("shell", "process.start", "sh", 0),
         ("shell", "process.start", "sh", 0),
-        ("shell", "process.wait", "sh", 5 * 10**9),
+        ("shell", "process.wait", "sh", 105 * 10**9),
         ("low", "process.start", "true", 0),
         ("low", "process.wait", "", 0),
         ("low", "process.start", "fork", 0),
@@ -99,8 +99,8 @@ MULTIPROCESSING = """
         process = context.Process(target=work, args=(queue, there, lock), name="worker-1")
         process.start()
         here.send(41)
-        assert queue.get(timeout=30) == 42
-        process.join(20)
+        assert queue.get(timeout=130) == 42
+        process.join(120)
         assert process.exitcode == 0
 
     if __name__ == "__main__":
@@ -116,8 +116,8 @@ def test_multiprocessing_children_load_the_agent(tool, method):
     assert parent == [
         ("process.start", "worker-<n>", 0),
         ("queue.put", "pipe", 0),
-        ("queue.get", "queue", 30 * 10**9),
-        ("process.wait", "worker-<n>", 20 * 10**9),
+        ("queue.get", "queue", 130 * 10**9),
+        ("process.wait", "worker-<n>", 120 * 10**9),
     ]
     child = [(e.op, e.target) for e in seen if e.loc.startswith("__main__:work#")]
     assert child == [
@@ -250,9 +250,9 @@ SHARED = """
     def work(event, lock, semaphore, condition):
         with condition:
             os.mkdir("waits")
-            condition.wait(60)
+            condition.wait(200)
         os.mkdir("notified")
-        event.wait(60)
+        event.wait(200)
         os.mkdir("set")
         with lock:
             os.mkdir("locked")

@@ -156,7 +156,7 @@ HANDOVER = """
             pass
 
     def compute(number):
-        assert has_callback.wait(20)
+        assert has_callback.wait(200)
         open("computed", "w").close()
         return number
 

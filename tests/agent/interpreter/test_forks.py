@@ -19,10 +19,10 @@ IMPORTING = """
     sys.meta_path.insert(0, Slow())
     thread = threading.Thread(target=imports)
     thread.start()
-    assert importing.wait(20)
+    assert importing.wait(200)
     pid = os.fork()
     if pid == 0:
-        signal.alarm(10)
+        signal.alarm(200)
         import queue
         queue.Queue().put(1)
         os._exit(0)

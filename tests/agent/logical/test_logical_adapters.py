@@ -57,10 +57,10 @@ COMMANDS = """
     print(client.transaction(transfer, "a"))
     listener = client.pubsub()
     listener.subscribe("news")
-    while listener.get_message(timeout=5)["type"] != "subscribe":
+    while listener.get_message(timeout=200)["type"] != "subscribe":
         pass
     print(client.publish("news", "hello"))
-    print(listener.get_message(timeout=5)["data"])
+    print(listener.get_message(timeout=200)["data"])
 """
 SEEN = [
     "db.write FLUSHALL peer:cache",
@@ -131,10 +131,10 @@ def test_redis_commands_with_asyncio_are_operations(tool, redis_port):
                 print(await pipe.set("a", 1).append("a", 2).execute())
             listener = client.pubsub()
             await listener.subscribe("news")
-            while (await listener.get_message(timeout=5))["type"] != "subscribe":
+            while (await listener.get_message(timeout=200))["type"] != "subscribe":
                 pass
             await client.publish("news", "hello")
-            print((await listener.get_message(timeout=5))["data"])
+            print((await listener.get_message(timeout=200))["data"])
             await listener.aclose() if hasattr(listener, "aclose") else await listener.close()
             await client.aclose() if hasattr(client, "aclose") else await client.close()
         asyncio.run(main())
@@ -255,7 +255,7 @@ SERVER = """
 CLIENTS = {
     "http.client": """
     import http.client
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=200)
     def get(path):
         connection.request("GET", path)
         return connection.getresponse().read().decode()
@@ -264,7 +264,7 @@ CLIENTS = {
     import urllib.request, urllib.error
     def get(path):
         try:
-            return urllib.request.urlopen("http://127.0.0.1:PORT" + path, timeout=5).read().decode()
+            return urllib.request.urlopen("http://127.0.0.1:PORT" + path, timeout=200).read().decode()
         except urllib.error.HTTPError as error:
             return error.read().decode()
         except urllib.error.URLError as error:
@@ -272,7 +272,7 @@ CLIENTS = {
 """,
     "urllib3": """
     import urllib3
-    pool = urllib3.PoolManager(retries=False, timeout=5)
+    pool = urllib3.PoolManager(retries=False, timeout=200)
     def get(path):
         return pool.request("GET", "http://127.0.0.1:PORT" + path).data.decode()
 """,

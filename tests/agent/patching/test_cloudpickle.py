@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cloudpickle
 import pytest
+from waiting import HANG_S
 
 SENT = {
     "built-in functions": (
@@ -65,7 +66,7 @@ def test_cloudpickle_sends_hooked_functions_to_a_process_without_the_agent(tool,
     command = tool.command(READ + program(received), str(library))
     command["env"] = {**command["env"], "PYTHONPATH": str(library)}
     del command["env"]["UNDERMINE_AGENT"]
-    done = subprocess.run(**command, timeout=60)
+    done = subprocess.run(**command, timeout=HANG_S)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -15,7 +15,7 @@ SERVER = """
     import http.client, http.server, socket, threading, urllib.request
 
     class Answer(http.server.BaseHTTPRequestHandler):
-        timeout = 4
+        timeout = 104
 
         def do_GET(self):
             self.send_response(200)
@@ -51,13 +51,13 @@ def test_time_limits_set_by_the_standard_library_are_recorded(tool: Any, any_pyt
     tool.more_config = {"nodes": ["s1", "s2"], "adapters": [{"adapter": name} for name in adapters]}
     program = SERVER + """
     def ask():
-        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=3)
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=103)
         connection.request("GET", "/")
         connection.getresponse().read()
         connection.close()
 
     def fetch():
-        urllib.request.urlopen("http://127.0.0.1:PORT/", timeout=5).read()
+        urllib.request.urlopen("http://127.0.0.1:PORT/", timeout=105).read()
 
     def unlimited():
         socket.create_connection(("127.0.0.1", PORT)).close()
@@ -69,9 +69,9 @@ def test_time_limits_set_by_the_standard_library_are_recorded(tool: Any, any_pyt
     """
     found = limits(tool.run(program.replace("PORT", str(port))).ok())
     ops = ("msg.send", "msg.recv", "raw.send", "raw.recv") if adapters else ("net.connect", "net.send", "net.recv")
-    assert {("ask", op, 3.0) for op in ops} | {("fetch", op, 5.0) for op in ops} <= found
-    assert ("do_GET", "net.send", 4.0) in found
-    assert {name for name, _, seconds in found if seconds != 4} == {"ask", "fetch"}
+    assert {("ask", op, 103.0) for op in ops} | {("fetch", op, 105.0) for op in ops} <= found
+    assert ("do_GET", "net.send", 104.0) in found
+    assert {name for name, _, seconds in found if seconds != 104} == {"ask", "fetch"}
 
 
 def test_default_limits_and_limits_of_listening_sockets_are_recorded(tool: Any) -> None:
@@ -81,14 +81,14 @@ def test_default_limits_and_limits_of_listening_sockets_are_recorded(tool: Any) 
 
         def listen():
             listener = socket.create_server(("127.0.0.1", 0))
-            listener.settimeout(3)
+            listener.settimeout(103)
             return listener
 
         def accept(listener):
             return listener.accept()[0]
 
         def by_default(listener):
-            socket.setdefaulttimeout(5)
+            socket.setdefaulttimeout(105)
             one = socket.create_connection(listener.getsockname())
             other = accept(listener)
             socket.setdefaulttimeout(None)
@@ -96,7 +96,7 @@ def test_default_limits_and_limits_of_listening_sockets_are_recorded(tool: Any) 
             other.recv(1)
 
         def lifted(listener):
-            one = socket.create_connection(listener.getsockname(), timeout=7)
+            one = socket.create_connection(listener.getsockname(), timeout=107)
             one.setblocking(True)
             one.send(b"x")
 
@@ -106,9 +106,9 @@ def test_default_limits_and_limits_of_listening_sockets_are_recorded(tool: Any) 
         """
     ).ok()
     assert limits(outcome, "net.send", "net.recv", "net.accept") == {
-        ("accept", "net.accept", 3.0),
-        ("by_default", "net.send", 5.0),
-        ("by_default", "net.recv", 5.0),
+        ("accept", "net.accept", 103.0),
+        ("by_default", "net.send", 105.0),
+        ("by_default", "net.recv", 105.0),
     }
 
 
@@ -126,7 +126,7 @@ TLS = """
 
     def ask():
         client = socket.create_connection(listener.getsockname())
-        client.settimeout(6)
+        client.settimeout(106)
         with calling.wrap_socket(client) as connection:
             connection.sendall(b"x")
             connection.recv(1)
@@ -142,7 +142,7 @@ TLS = """
 def test_a_limit_stays_when_the_connection_speaks_tls(tool: Any, key: Path) -> None:
     (tool.folder / "key.pem").write_text(key.read_text())
     found = limits(tool.run(TLS).ok(), "net.send", "net.recv")
-    assert found == {("ask", "net.send", 6.0), ("ask", "net.recv", 6.0)}
+    assert found == {("ask", "net.send", 106.0), ("ask", "net.recv", 106.0)}
 
 
 def test_a_limit_changed_inside_its_block_is_recorded(tool: Any, any_python: str) -> None:
@@ -160,16 +160,16 @@ def test_a_limit_changed_inside_its_block_is_recorded(tool: Any, any_python: str
         def afterwards(): os.mkdir("e")
 
         async def other(scope, loop):
-            scope.reschedule(loop.time() + 9)
+            scope.reschedule(loop.time() + 190)
             by_another()
 
         async def main():
             loop = asyncio.get_running_loop()
-            async with asyncio.timeout(5) as scope:
+            async with asyncio.timeout(150) as scope:
                 at_first()
                 scope.reschedule(None)
                 lifted()
-                scope.reschedule(loop.time() + 7)
+                scope.reschedule(loop.time() + 170)
                 set_again()
                 await asyncio.create_task(other(scope, loop))
             afterwards()
@@ -177,6 +177,6 @@ def test_a_limit_changed_inside_its_block_is_recorded(tool: Any, any_python: str
         asyncio.run(main())
         """
     ).ok()
-    found = {(name, round(seconds)) for name, _, seconds in limits(outcome, "file.mkdir")}
-    assert found == {("at_first", 5), ("set_again", 7)}
+    found = {(name, round(seconds, -1)) for name, _, seconds in limits(outcome, "file.mkdir")}
+    assert found == {("at_first", 150), ("set_again", 170)}
     assert not [event for event in outcome.of("timeout") if event.end_ns == 0]

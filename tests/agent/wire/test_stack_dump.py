@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from waiting import HANG_S
+
 from undermine.analysis.exposure.explained_stacks import explained
 from undermine.deployments.stacks import NOT_CAUGHT, gather
 from undermine.model.codec import read_trace
@@ -31,9 +33,9 @@ def hanging(tool: Any, source: str) -> Iterator[subprocess.Popen[str]]:
 
 def asked(tool: Any, until: Any) -> tuple[ProcessStacks, ...]:
     """Ask until the target hangs; return the last answer if it never does."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while True:
-        stacks = explained(gather(tool.trace_dir, timeout_s=10), read_trace(tool.trace_dir)[0])
+        stacks = explained(gather(tool.trace_dir, timeout_s=HANG_S), read_trace(tool.trace_dir)[0])
         if until(stacks) or time.monotonic() > deadline:
             return stacks
         time.sleep(0.05)
@@ -256,7 +258,7 @@ def test_a_waiting_main_thread_answers_and_continues_to_wait(tool, any_python):
             target.stdin.flush()
             assert target.stdout.readline() == "began\n"
             _wait_until_it_sleeps(target.pid)
-            (stacks,) = gather(tool.trace_dir, timeout_s=10)
+            (stacks,) = gather(tool.trace_dir, timeout_s=HANG_S)
             assert stacks.problem == "", name
             (doing,) = explained([stacks], read_trace(tool.trace_dir)[0])[0].doing
             assert (doing.name, doing.waits) == ("MainThread", waits), name
@@ -400,7 +402,7 @@ def test_more_threads_than_are_shown_are_counted(tool):
     """
     tool.more_config = {"observe": []}
     with hanging(tool, many):
-        (stacks,) = gather(tool.trace_dir, timeout_s=20)
+        (stacks,) = gather(tool.trace_dir, timeout_s=HANG_S)
     assert stacks.problem == "31 more threads and tasks are not shown"
     assert len(stacks.doing) == 200
     assert {len(doing.stack) for doing in stacks.doing[1:]} == {60}
