@@ -11,9 +11,10 @@ import subprocess
 import sys
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from granary.client import Client
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 HOME = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
 STORES = ("s1", "s2", "s3")
@@ -44,11 +45,47 @@ eventually = partial(wait_until, meanwhile=(Exception,))
 """`wait_until` for a cluster that may refuse to answer meanwhile."""
 
 
+class PatientClient(Client):
+    """Waits for the answer of a living node, so that a node on a busy machine does not count as a broken one.
+
+    A dead node refuses at once.
+    """
+
+    def call_master(self, method: str, timeout_s: float = 0.0, /, **arguments: Any) -> Any:
+        return super().call_master(method, HANG_S, **arguments)
+
+    def call_store(self, node: str, method: str, timeout_s: float = 0.0, /, **arguments: Any) -> Any:
+        return super().call_store(node, method, HANG_S, **arguments)
+
+
+PATIENT_CALLS = f"""
+from granary import assignment
+assignment.CALL_TIMEOUT_S = {HANG_S}
+"""
+PATIENT = f"""{PATIENT_CALLS}
+from granary import leadership, registry
+assignment.OPENING_TIMEOUT_S = assignment.OPENED_TIMEOUT_S = assignment.NOT_LEADING_S = {HANG_S}
+registry.DEAD_AFTER_S = leadership.QUORUM_TIMEOUT_S = {HANG_S}
+"""
+
+
+def node_after(code: str) -> list[str]:
+    """A node that runs `code` before it starts."""
+    return ["-c", f"{code}\nfrom granary.node import main\nmain()"]
+
+
 class Cluster:
-    """Use as a context manager, which starts the nodes `first`. `mains` replaces the module that a node runs."""
+    """Use as a context manager, which starts the nodes `first`. `mains` replaces the module that a node runs.
+
+    The master of a patient cluster takes no store for dead and keeps the leader, however busy the machine is.
+    """
 
     def __init__(
-        self, directory: pathlib.Path, fixes: str = "all", first: tuple[str, ...] = ("m1", *STORES)
+        self,
+        directory: pathlib.Path,
+        fixes: str = "all",
+        first: tuple[str, ...] = ("m1", *STORES),
+        patient: bool = False,
     ) -> None:
         self.directory = directory
         self.fixes = fixes
@@ -59,6 +96,7 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environment: dict[str, dict[str, str]] = {}
         self.mains: dict[str, list[str]] = {}
+        self.main = node_after(PATIENT) if patient else ["-m", "granary.node"]
 
     def command(self, node: str) -> list[str]:
         peers = ",".join(f"{name}=127.0.0.1:{self.ports[name]}" for name in STORES)
@@ -88,7 +126,7 @@ class Cluster:
                 "--gossip-peers",
                 gossip,
             ]
-        return [sys.executable, *self.mains.get(node, ["-m", "granary.node"]), *options]
+        return [sys.executable, *self.mains.get(node, self.main), *options]
 
     def start(self, *nodes: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -111,8 +149,8 @@ class Cluster:
     def log(self, node: str) -> str:
         return (self.directory / f"{node}.log").read_text()
 
-    def client(self, name: str = "c", deadline_s: float = 30.0) -> Client:
-        return Client(
+    def client(self, name: str = "c", deadline_s: float = HANG_S) -> Client:
+        return PatientClient(
             name,
             ("127.0.0.1", self.ports["m1"]),
             {node: ("127.0.0.1", self.ports[node]) for node in STORES},
@@ -120,7 +158,9 @@ class Cluster:
         )
 
     def ready(self, client: Client) -> str:
-        """Wait until the shard serves; return its leader."""
+        """Wait until the first stores have reported and the shard serves; return its leader."""
+        stores = [node for node in self.first if node in STORES]
+        wait_until(lambda: all(f"store {node} has started" in self.log("m1") for node in stores), "all stores report")
 
         def serves() -> str:
             leader = client.leader()

@@ -20,7 +20,8 @@ from granary.replicas import Replica
 from granary.rpc import Address, Pool
 from granary.shard import Shard
 from granary.shard_disk import ShardDisk
-from granary_cluster import S1_LEADS, Cluster, eventually
+from granary_cluster import PATIENT_CALLS, S1_LEADS, Cluster, PatientClient, eventually, node_after
+from waiting import HANG_S
 
 
 def without(name: str) -> Fixes:
@@ -65,7 +66,7 @@ class LocalStream:
     def send(self, frame: dict[str, Any]) -> None:
         if self._address == self._pool.slow:
             self._pool.sending.set()
-            self._pool.gate.wait(60)
+            self._pool.gate.wait(HANG_S)
         self._frames.append(frame)
 
     def finish(self) -> Any:
@@ -99,15 +100,15 @@ def test_a_slow_snapshot_blocks_no_writes(tmp_path: pathlib.Path, fixes: Fixes) 
     pool.slow = ("local", 2)
     leader = lead(made)
     leader.put("c", 1, "k", "v")
-    assert pool.sending.wait(30), "s3 is sent a snapshot"
+    assert pool.sending.wait(HANG_S), "s3 is sent a snapshot"
     writer = threading.Thread(target=lambda: leader.put("c", 2, "k", "w"), daemon=True)
     writer.start()
     is_fixed = "snapshot-copy" in fixes
-    writer.join(30 if is_fixed else 0.5)
+    writer.join(HANG_S if is_fixed else 0.5)
     assert writer.is_alive() == (not is_fixed), "the write is blocked until the snapshot has been sent"
     assert leader.has_quorum, "it looks healthy"
     pool.gate.set()
-    writer.join(30)
+    writer.join(HANG_S)
     assert not writer.is_alive()
     eventually(lambda: made["s3"].last == leader.last)
     leader.step_down(99)
@@ -134,7 +135,7 @@ def test_a_recovery_can_be_superseded(tmp_path: pathlib.Path, fixes: Fixes) -> N
             survivor.read(1)
 
 
-class CrashInRecovery(Client):
+class CrashInRecovery(PatientClient):
     """Kills a store just before the request that finishes the recovery."""
 
     def __init__(self, cluster: Cluster, victim: str) -> None:
@@ -148,10 +149,19 @@ class CrashInRecovery(Client):
         return super().call_store(node, method, timeout_s, **arguments)
 
 
+def is_refused(client: Client) -> bool:
+    """True if an append fails because of a recovery that never ends."""
+    try:
+        client.append("log", "b", 2)
+    except GranaryError as error:
+        return "recovery in progress" in str(error)
+    return False
+
+
 @pytest.mark.slow
 @both("recovery-supersede")
 def test_append_survives_a_crash_during_recovery(tmp_path: pathlib.Path, fixes: Fixes) -> None:
-    with Cluster(tmp_path, str(fixes)) as cluster:
+    with Cluster(tmp_path, str(fixes), patient=True) as cluster:
         cluster.ready(cluster.client())
         client = CrashInRecovery(cluster, "s2")
         client.append("log", "a", 1)
@@ -160,9 +170,9 @@ def test_append_survives_a_crash_during_recovery(tmp_path: pathlib.Path, fixes: 
             client.append("log", "b", 2)
             assert [record["id"] for record in cluster.client().read_log("log")] == ["a", "b"]
         else:
-            client.deadline_s = 2.0
-            with pytest.raises(Recovering):
-                client.append("log", "b", 2)
+            client.deadline_s = 0.0  # one attempt for each call
+            eventually(lambda: is_refused(client))
+            assert all(is_refused(client) for _ in range(20))
             with pytest.raises(GranaryError):
                 cluster.client(deadline_s=1.0).read_log("log")
 
@@ -208,52 +218,46 @@ def test_a_dead_committer_does_not_block_its_task(tmp_path: pathlib.Path, fixes:
 # -- open-watch --------------------------------------------------------------------------------------------
 
 DIES_WHILE_OPENING = """
-import os, signal
+import os, signal, threading
+from granary import rpc
 from granary.shard import Shard
-recover, times = Shard._recover, []
+send_frame, open_shard, recover = rpc.send_frame, Shard.open, Shard._recover
+opening, answered = threading.local(), threading.Event()
+def note_opening(self, epoch):
+    opening.here = True
+    open_shard(self, epoch)
+def note_answer(sock, message):
+    send_frame(sock, message)
+    if getattr(opening, "here", False):
+        answered.set()
 def recover_once(self):
-    times.append(1)
-    if len(times) == 2:
+    if self._opening_epoch:
+        answered.wait()
         os.kill(os.getpid(), signal.SIGKILL)
     recover(self)
-Shard._recover = recover_once
-from granary.node import main
-main()
+Shard.open, rpc.send_frame, Shard._recover = note_opening, note_answer, recover_once
 """
+"""Dies when the master has its answer to shard.open, so that the master waits for OPENED."""
 
 
 @pytest.mark.slow
 @both("open-watch")
 def test_a_store_may_die_while_it_opens_the_shard(tmp_path: pathlib.Path, fixes: Fixes) -> None:
-    if "open-watch" in fixes:
-        with dead_while_opening(tmp_path, fixes) as cluster:
-            assert cluster.ready(cluster.client()) != "s1"
-    else:  # on a busy machine it may restart so late that the master has already given it up
-        assert any(has_no_leader(tmp_path / str(number), fixes) for number in range(4))
-
-
-@contextlib.contextmanager
-def dead_while_opening(folder: pathlib.Path, fixes: Fixes) -> Iterator[Cluster]:
-    cluster = Cluster(folder, str(fixes), S1_LEADS)
-    cluster.mains["s1"] = ["-c", DIES_WHILE_OPENING]
+    cluster = Cluster(tmp_path, str(fixes), S1_LEADS)
+    cluster.mains["m1"] = node_after(PATIENT_CALLS)
+    cluster.mains["s1"] = node_after(DIES_WHILE_OPENING)
     with cluster:
         eventually(lambda: cluster.processes["s1"].poll() is not None)
         assert "s1 reports OPENING" in cluster.log("m1")
         cluster.kill("s1")
         cluster.start("s3")
-        yield cluster
-
-
-def has_no_leader(folder: pathlib.Path, fixes: Fixes) -> bool:
-    folder.mkdir()
-    with dead_while_opening(folder, fixes) as cluster:
-        del cluster.mains["s1"]
-        cluster.start("s1")
-        try:
-            cluster.client(deadline_s=1.2).leader()
-        except GranaryError:
-            return True
-    return False
+        if "open-watch" in fixes:
+            assert cluster.ready(cluster.client()) != "s1"
+        else:
+            del cluster.mains["s1"]
+            cluster.start("s1")
+            with pytest.raises(GranaryError, match="no leader"):
+                cluster.client(deadline_s=1.2).leader()
 
 
 # -- epoch-first -------------------------------------------------------------------------------------------
