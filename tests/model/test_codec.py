@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import importlib.util
+import json
 import random
 import struct
 import sys
@@ -14,7 +16,7 @@ import pytest
 from tables import for_each
 
 from undermine.model import codec
-from undermine.model.codec import CHUNK, read_events, read_trace
+from undermine.model.codec import CHUNK, read_contents, read_events, read_trace
 from undermine.model.event import Event
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -191,3 +193,19 @@ def test_a_file_whose_packing_was_interrupted_is_read_once(tmp_path: Path) -> No
     once = codec.read_trace(tmp_path)
     (tmp_path / f"{golden.name}.gz").write_bytes(gzip.compress(golden.read_bytes())[:100])
     assert codec.read_trace(tmp_path) == once
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_only_targets_of_logical_operations_are_split(generator: ModuleType, tmp_path: Path, learns: bool) -> None:
+    writer_module = importlib.import_module("undermine_agent.wire.writer")
+    writer = writer_module.Writer(str(tmp_path / NAME))
+    cursor = writer_module.Cursor(writer)
+    writer.process(cursor, json.dumps({**generator.PROCESS, "learns_contents": learns}))
+    stack = writer.stack(cursor, (writer.frame(cursor, "app:main#0", 1),))
+    for seq, (op, target) in enumerate([("file.write", "a\x1fb"), ("msg.send", "vote peer:s2\x1f7"), ("msg.send", "x")], 1):
+        names = writer.string(cursor, op), stack, writer.string(cursor, target)
+        writer.begin(cursor, seq, seq, *names, 0, writer.string(cursor, "MainThread"), 0)
+    shown = "" if learns else "7"
+    told = [(event.target, event.content) for event in read_trace(tmp_path)[0]]
+    assert told == [("a\x1fb", ""), ("vote peer:s2", shown), ("x", "")]
+    assert [event.content for event in read_contents(tmp_path).events()] == ["", "7", ""]

@@ -58,4 +58,10 @@ class MasksTest {
             assertEquals(expected(text.toString()), Masks.mask(text.toString()));
         }
     }
+
+    @Test
+    void aContentIsShortAndKeepsNumbers() {
+        assertEquals("user:17 <hex>", Masks.content("user:17 3fa94bc1d2", 64, "\u001f"));
+        assertEquals("a b", Masks.content("a\u001fbc", 3, "\u001f"));
+    }
 }
