@@ -68,7 +68,8 @@ def report(
         show_findings(findings, later_options(config, campaign), remarks, new_logs)
         show_coverage(coverage.reached)
         typer.echo(f"report: {page}")
-    return 1 if any(finding.believed for finding in findings) else 0
+    # a suspicion counts too: no re-run follows a report
+    return 1 if any(finding.believed or finding.undecided for finding in findings) else 0
 
 
 def logs(
