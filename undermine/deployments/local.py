@@ -191,13 +191,14 @@ class LocalCluster:
                 ready = self._config.role_of(node).ready
                 why = self._not_ready(node) if self.alive(node) else ENDED
                 late = time.monotonic() - begun > max(ready.timeout_s, patience_s) or enough()
-                if why and not late and not self.gone(node):
+                gone = self.gone(node)
+                if why and not late and not gone:
                     continue
                 waiting.remove(node)
-                if why:
-                    unready[node] = self._hint(node) or why
-            if all_needed and (gone := {node: why for node, why in unready.items() if self.gone(node)}):
-                return gone
+                if why:  # it may have died while it was asked
+                    unready[node] = self._hint(node) or (ENDED if gone else why)
+            if all_needed and (dead := {node: why for node, why in unready.items() if self.gone(node)}):
+                return dead
             if waiting:
                 time.sleep(_POLL_S)
         return unready

@@ -26,8 +26,8 @@ from undermine.model.run import AwaitedRequest, SlowOp
 RUNS_MAX = 2
 """The most runs of one probe until one fires at the points of the first failing run."""
 MEASUREMENTS = 3
-"""A delay is dropped only if the operation was too short in this number of runs: whether it waits may depend on chance, such as
-the bytes that are already in a socket's buffer."""
+"""A delay at a connection is dropped only if the operation was too short in this number of runs: bytes that are already in a
+socket's buffer decide whether it waits."""
 
 Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a plan with slow devices, oldest first."""
@@ -190,8 +190,9 @@ def _known(
     if not measured:
         return (), plan if len(runs) < RUNS_MAX else None
     longest = tuple(max(same, key=lambda op: op.took_s) for same in zip(*measured, strict=True))
-    short = any(_judge(first.plan.steps[op.step], op, op.step in leads).answer == "dropped" for op in longest)
-    more = short and len(measured) < MEASUREMENTS and len(runs) < MEASUREMENTS + RUNS_MAX
+    short = [op for op in longest if _judge(first.plan.steps[op.step], op, op.step in leads).answer == "dropped"]
+    chance = any(op.device == NETWORK for op in short)
+    more = chance and len(measured) < MEASUREMENTS and len(runs) < MEASUREMENTS + RUNS_MAX
     return longest, plan if more else None
 
 
