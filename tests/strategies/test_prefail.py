@@ -101,6 +101,17 @@ def test_it_is_over_when_sequences_have_all_their_faults() -> None:
     assert {steps[:2] for steps in proposed(told(level_2, {1: [C], 2: [other]}), failures=3)} == {(step(A), step(C))}
 
 
+def test_a_plan_that_fires_after_the_next_level_has_begun_is_extended_too() -> None:
+    late = [ran(1, step(A)), ran(3, step(B)), ran(2, step(A), step(C))]
+    assert {steps[0] for steps in proposed(told(late, {1: [C], 3: [C]}), failures=2)} == {step(B)}
+
+
+def test_the_age_of_a_covering_run_says_nothing_about_its_level() -> None:
+    covered = msgspec.structs.replace(ran(1, step(A), step(C)), covered=True)
+    runs = [ran(2, step(A)), covered, ran(3, step(A), step(D))]
+    assert proposed(told(runs, {2: [C]}), failures=2) == set()
+
+
 def test_every_place_has_its_turn_before_any_has_its_second() -> None:
     """The same place in two recoveries is one place, also on two nodes."""
     other = Point.of(C.as_dict() | {"node": "n3", "stack": "another way"})

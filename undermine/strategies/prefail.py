@@ -44,14 +44,23 @@ class Prefail:
 
     def propose(self, history: History) -> Iterator[Plan]:
         """Yield the whole next level. It may be far larger than the part that policies keep."""
-        level = max((len(run.plan.steps) for run in history.runs), default=0)
-        if level >= self._failures:
-            return
-        if level == 0:
+        if not history.runs:
             yield from (candidate.plan for candidate in self.predict(history, None))
-        for run in history.runs if level else ():
-            if len(run.plan.steps) == level and run.status == "fired":
-                yield from (candidate.plan for candidate in extended(history, [self], run, self.name))
+        for run in self._unextended(history.runs):
+            yield from (candidate.plan for candidate in extended(history, [self], run, self.name))
+
+    def _unextended(self, runs: Sequence[PastRun]) -> Iterator[PastRun]:
+        """The runs of the last level that fired, and those of earlier levels that fired after the next level had begun: a plan
+        that does not fire is tried again while the next level runs."""
+        begun: dict[int, int] = {}
+        for run in runs:
+            if not run.covered:  # a covering run may be older than the level
+                level = len(run.plan.steps)
+                begun[level] = min(run.id, begun.get(level, run.id))
+        for run in runs:
+            level = len(run.plan.steps)
+            if run.status == "fired" and level < self._failures and run.id > begun.get(level + 1, 0):
+                yield run
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Every fault at every point that the run showed after its last fault; without a run, that fault-free runs showed."""
