@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from undermine.analysis.possible_faults import injectable
-from undermine.model.faults import FaultLimits
+from undermine.model.faults import Crash, FaultLimits
 from undermine.model.plan import At, Plan, Step
+from undermine.model.predictions.landings import LandedStep, Landings, Tried
 from undermine.protocols import History
 from undermine.strategies.random import Random
 from undermine.testing import CAPABILITIES, history, point, simulate
@@ -121,3 +122,14 @@ def test_draws_are_even_over_the_points_of_a_group_and_over_kinds_of_fault() -> 
     assert all(240 < by_point[f"app:f{n}#1"] < 360 for n in range(3))
     assert all(85 < by_kind[kind] < 175 for kind in ("crash", "reboot", "delay", "pause", "corrupt"))
     assert 200 < by_kind["error"] < 320  # passing and lasting errors are two kinds
+
+
+def test_occurrences_at_which_a_run_has_landed_are_not_drawn() -> None:
+    many = tuple(msgspec.structs.replace(seen, count=1000) for seen in history(POINTS[:1]).points)
+    limits = FaultLimits(("crash",), capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server"})
+    given = msgspec.structs.replace(history(POINTS[:1], limits=limits), points=many, steps_max=1)
+    places = ("before", "after")
+    steps = [Step(At(POINTS[0], place, nth), Crash()) for place in places for nth in (1, 2)]  # type: ignore[arg-type]
+    tried = [Tried(run, "a", (LandedStep(step, POINTS[0]),)) for run, step in enumerate(steps)]
+    assert len(Random().propose(given)) == given.batch
+    assert Random().propose(msgspec.structs.replace(given, landings=Landings(tried))) == []

@@ -2,6 +2,7 @@
 
 A draw is uniform over the operations (role, operation, target), then over their points, then over the kinds of fault. So a
 loop with a thousand iterations, or a helper that does all I/O, does not outweigh the rest. One plan in five has a second step.
+Draws where a run has already landed are repeated: the occurrences of one point are mostly alike, so they would never end.
 Never starts a process.
 """
 
@@ -31,7 +32,7 @@ class Random:
         plans: dict[str, Plan] = {}
         for _ in range(history.batch * _DRAWS_MAX):
             plan = Plan(draw.steps(history.steps_max), history.seed, self.name, "drawn at random")
-            if plan.id not in history.settled:
+            if plan.id not in history.settled and history.landings.of(plan) is None:
                 plans[plan.id] = plan
                 if len(plans) == history.batch:
                     break
