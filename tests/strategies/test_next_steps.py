@@ -78,6 +78,22 @@ def test_a_run_is_extended_once_and_then_others_are() -> None:
     assert steps_of(strategy, later) == [(other, Step(At(A), Crash()))]
 
 
+def test_a_run_that_was_extended_is_not_looked_at_again() -> None:
+    class Counts(Always):
+        asked = 0
+
+        def predict(self, history: History, after: PastRun | None):
+            self.asked += 1
+            yield from super().predict(history, after)
+
+    predictor = Counts()
+    strategy, given = NextSteps([predictor], 2), told(ran(1, FIRST))
+    settled = frozenset(candidate.plan.id for candidate in strategy.propose(given))
+    for _ in range(3):
+        assert steps_of(strategy, msgspec.structs.replace(given, settled=settled)) == []
+    assert predictor.asked == 2
+
+
 # --- in a campaign
 
 TOML = """

@@ -47,6 +47,8 @@ class NextSteps:
         self.traced = traced
         self._predictors = tuple(predictors)
         self._steps = steps
+        self._extended: set[int] = set()
+        """The runs that are known to be extended: predicting their first extension again would take long."""
 
     def propose(self, history: History) -> Iterator[Candidate]:
         """Extend runs that were not extended yet, the shortest plans first. All extensions of a run are proposed together."""
@@ -55,9 +57,13 @@ class NextSteps:
         for run in sorted(passed, key=lambda run: len(run.plan.steps)):
             if proposed >= _ENOUGH or len(run.plan.steps) >= self._steps:
                 return
+            if run.id in self._extended:
+                continue
             candidates = extended(history, self._predictors, run, self.name)
             first = next(candidates, None)
-            if first is None or first.plan.id in history.settled:
+            if first and first.plan.id in history.settled:
+                self._extended.add(run.id)
+            if first is None or run.id in self._extended:
                 continue
             for candidate in itertools.chain([first], candidates):
                 proposed += 1
