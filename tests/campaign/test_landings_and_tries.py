@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from undermine.campaign.running import Notice
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
-from undermine.protocols import PastRun
+from undermine.model.run import Receipt, RunRecord
+from undermine.protocols import Dropped, PastRun
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record
 from undermine.testing import point
@@ -105,6 +107,44 @@ def test_the_reasons_of_all_strategies_belong_to_the_run_that_landed_there(engin
 def test_the_reason_of_a_candidate_is_the_why_of_its_plan(engine, store) -> None:
     campaign(engine, store, [Predicts("a", crash())]).run(ENDLESS)
     assert results(store, "a")[0].plan.why == "under a lock"
+
+
+def test_a_run_whose_second_fault_did_not_fire_counts_as_fired_for_a_plan_of_the_first(store) -> None:
+    first, second = crash(WRITE)[0], crash(point(loc="app:other#1"))[0]
+    (both,) = store.write_round("a", [Plan((first, second), 0, "a")])
+    run = store.begin_run(both)
+    record = RunRecord(run, both.plan, "not_fired", receipts=(Receipt(0, "n1", "crash", 5),))
+    store.finish_run(both, record, (), "", (), ())
+    (one,) = store.write_round("b", [Plan((first,), 0, "b")], [Dropped(Plan((second,)), "policy p", Plan((first,)).id)])
+    assert next(store.tried(())).landed[0].step == first
+    store.cover(one, run)
+    assert [(past.status, past.covered) for past in results(store, "b")] == [("fired", True)]
+    assert store.plans_placed([one.plan.id]) == {one.plan.id: (one.plan, run, "fired")}
+    assert store.second_chances("b") == []
+
+
+def test_a_strategy_is_sure_of_one_run_although_a_run_covers_another_plan(engine, store) -> None:
+    campaign(engine, store, [Whole("a", crash(WRITE))]).run(ENDLESS)
+    campaign(engine, store, [Whole("b", crash(SPOT), *several(3))]).run(Limits(budget_s=0))
+    assert engine.runner.strategies.count("b") == 1
+
+
+def test_a_noisy_run_is_not_repeated_if_another_run_lands_there(engine, store) -> None:
+    (other,) = several(1)
+    landed = threading.Event()
+
+    def misses(plan: Plan) -> bool:
+        if plan.steps == other:  # the other job runs the noisy plan, and then the plan for the same place
+            landed.wait(10)
+        if plan.steps == crash(WRITE):
+            landed.set()
+        return False
+
+    engine.runner.misses = misses
+    engine.runner.late_ms = lambda count: 2000 * engine.config.run.late_s_max if count < 5 else 0.0
+    strategies = [Whole("a", other, crash(SPOT), crash(WRITE))]
+    campaign(engine, store, strategies, picks=lambda plan: plan.steps == crash(SPOT)).run(Limits(budget_s=1000, jobs=2))
+    assert [plan.steps for plan in engine.runner.executed].count(crash(SPOT)) == 1
 
 
 # --- tries

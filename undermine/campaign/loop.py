@@ -203,12 +203,12 @@ class Campaign:
         """The strategy's stored plans that were not run yet; if there are none, its next proposals. One plan that did not fire is
         tried again in each turn; if nothing else is left, more of them."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
+        again = self._uncovered(self._store.open_slots(strategy.name, tried=True))  # first: proposals depend on the results
         fresh = self._uncovered(self._store.open_slots(strategy.name, most, tried=False))
         if not fresh:
             fresh = self.propose(strategy, _BATCH * jobs)
             self._announce(strategy, fresh, jobs)
-        again = self._uncovered(self._store.open_slots(strategy.name, 1 if fresh else most, tried=True))
-        return [*fresh[:most], *again]
+        return [*fresh[:most], *again[: 1 if fresh else most]]
 
     def _uncovered(self, slots: Iterable[Slot]) -> list[Slot]:
         """The slots whose plans no other run has tried. The others are filled with the run that has."""
@@ -335,7 +335,7 @@ class Campaign:
         """Run plans of one round, `jobs` at a time, until one shows a new symptom, which is confirmed before more plans run if
         the share of re-runs allows it. A strategy that never ran gets one run even if the time is over."""
         begun = time.monotonic()
-        sure_of_one = not self._store.past_runs(slots[0].strategy)
+        sure_of_one = not self._store.has_run(slots[0].strategy)
         decided = {finding.symptom for finding in self._store.findings()}
         suspicious = threading.Event()
         under_way = UnderWay()
@@ -351,10 +351,14 @@ class Campaign:
             return judged
 
         results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
-        results = [self.plan_runner.run_slot(j.slot, after=j.attempt) if j and j.noisy else j for j in results]
+        results = [self._repeat(judged) if judged and judged.noisy else judged for judged in results]
         self._spend([judged.slot for judged in results if judged] or [slots[0]], time.monotonic() - begun)
         if any(judged and judged.symptom for judged in results):
             self.confirming.run()
+
+    def _repeat(self, noisy: JudgedRun) -> JudgedRun:
+        """Run the plan of a noisy run again, unless another run of this turn has tried it."""
+        return self.plan_runner.run_slot(noisy.slot, after=noisy.attempt) if self._uncovered([noisy.slot]) else noisy
 
     def _spend(self, slots: Sequence[Slot], used_s: float) -> None:
         """Divide the time among the rounds of these slots."""

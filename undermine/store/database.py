@@ -40,6 +40,8 @@ _ODD_SQL = (  # the checker of logs passed the run but gave evidence
     f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
     "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
 )
+_STATUS_SQL = "CASE WHEN s.covered THEN 'fired' ELSE x.status END"
+"""The status of a slot. All steps of a covered plan landed, though later steps of the covering run may not have fired."""
 _CACHED_MAX = 1 << 15
 
 
@@ -268,6 +270,11 @@ class CampaignStore(Connection):
         rows = self._all(f"SELECT strategy, SUM(used_s) FROM rounds r WHERE {_PROPOSED_SQL} GROUP BY strategy")
         return {strategy: float(used_s) for strategy, used_s in rows}
 
+    def has_run(self, strategy: str) -> bool:
+        """Has a plan of this strategy run? Broken runs and runs that cover its plans do not count."""
+        which = "r.strategy = ? AND x.state = 'done' AND x.status != 'broken'"
+        return bool(self._all(f"SELECT 1 FROM runs x JOIN rounds r USING (round) WHERE {which} LIMIT 1", strategy))
+
     def reruns_s(self) -> float:
         """The seconds that confirmations, controls and realism checks have used."""
         kinds = (RoundKind.CONFIRM.value, RoundKind.CONTROL.value, RoundKind.REALISM.value)
@@ -280,7 +287,7 @@ class CampaignStore(Connection):
 
     def _past(self, which: str, *values: str) -> tuple[PastRun, ...]:
         rows = self._all(
-            f"SELECT x.run, s.round, s.idx, s.plan, x.status, x.symptom, {_ODD_SQL}, s.covered FROM slots s "
+            f"SELECT x.run, s.round, s.idx, s.plan, {_STATUS_SQL}, x.symptom, {_ODD_SQL}, s.covered FROM slots s "
             f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
             *values,
         )
@@ -322,7 +329,7 @@ class CampaignStore(Connection):
         rows = self._all(
             "SELECT MIN(d.rowid), d.plan FROM dropped d JOIN slots s ON s.plan_id = d.instead JOIN rounds r USING (round) "
             "JOIN runs x ON x.run = s.run WHERE d.strategy = ?1 AND r.strategy = ?1 AND d.plan_id != d.instead "
-            "AND x.status = 'not_fired' AND d.instead NOT IN (SELECT e.instead FROM dropped e JOIN slots t "
+            f"AND {_STATUS_SQL} = 'not_fired' AND d.instead NOT IN (SELECT e.instead FROM dropped e JOIN slots t "
             "USING (plan_id) WHERE e.strategy = ?1 AND e.plan_id != e.instead) GROUP BY d.instead ORDER BY 1",
             strategy,
         )
@@ -442,8 +449,8 @@ class CampaignStore(Connection):
     def plans_placed(self, ids: Iterable[str]) -> dict[str, tuple[Plan, int, str]]:
         """The plans among these that are in a strategy's round, by id: the plan, its run (0 if it has none yet) and status."""
         rows = self._all(
-            "SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE(x.status, '') FROM slots s JOIN rounds r USING (round) "
-            f"LEFT JOIN runs x ON x.run = s.run WHERE {_PROPOSED_SQL} "
+            f"SELECT s.plan_id, s.plan, MAX(COALESCE(s.run, 0)), COALESCE({_STATUS_SQL}, '') FROM slots s "
+            f"JOIN rounds r USING (round) LEFT JOIN runs x ON x.run = s.run WHERE {_PROPOSED_SQL} "
             "AND s.plan_id IN (SELECT value FROM json_each(?)) GROUP BY s.plan_id",
             json.dumps(list(ids)),
         )

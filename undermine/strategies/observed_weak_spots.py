@@ -72,10 +72,8 @@ class ObservedWeakSpots:
         for run in history.fault_free:
             seen.add(run, history)
         for past in history.runs:
-            if past.status == "fired":
+            if past.status in ("fired", "not_fired"):  # if no step fired, all of it counts, as in a fault-free run
                 seen.add(past.id, history, whole=later)
-            elif past.status == "not_fired":  # nothing fired, so all of it counts, as in a fault-free run
-                seen.add(past.id, history)
         return joined.of(seen.exposures, seen.numbers)
 
     def look_at(self, run: int, history: History) -> None:
