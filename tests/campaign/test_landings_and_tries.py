@@ -210,3 +210,16 @@ def test_a_strategy_that_builds_on_other_runs_is_asked_again_after_they_have_run
 
     campaign(engine, store, [Second(), Whole("a", *several(2))]).run(ENDLESS)
     assert [len(run.plan.steps) for run in results(store, "second")] == [2, 2]
+
+
+def test_plans_that_will_be_tried_again_count_towards_the_cap(tmp_path, store) -> None:
+    class Capped(Fixed):
+        cap = 3
+
+        def propose(self, history):
+            return [Plan(steps, history.seed, self.name) for steps in self._steps[2 * history.round_index :][:2]]
+
+    engine = trying(tmp_path, 2)
+    engine.runner.misses = lambda plan: True
+    campaign(engine, store, [Capped("a", *several(6))]).run(ENDLESS)
+    assert len(results(store, "a")) == 3
