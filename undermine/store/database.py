@@ -299,15 +299,18 @@ class CampaignStore(Connection):
     def tried(self, known: Container[int]) -> Iterator[Tried]:
         """Where the faults of each finished run landed, except of runs that are `known`. Only faults count, so controls and
         runs with slow devices are left out, and so are a user's replays."""
+        ended = self._all("SELECT run FROM runs WHERE state = 'done' AND status != 'broken'")
+        new = json.dumps([run for (run,) in ended if run not in known])
         kinds = ", ".join(f"'{kind}'" for kind in (RoundKind.STRATEGY, RoundKind.BENIGN, RoundKind.CONFIRM))
         rows = self._all(
             "SELECT x.run, r.strategy, r.kind, s.plan, x.landed FROM runs x JOIN rounds r USING (round) "
             "JOIN slots s ON s.round = x.round AND s.idx = x.idx "
-            f"WHERE x.state = 'done' AND x.status != 'broken' AND r.kind IN ({kinds}) ORDER BY x.run"
+            f"WHERE x.run IN (SELECT value FROM json_each(?)) AND r.kind IN ({kinds}) ORDER BY x.run",
+            new,
         )
-        new = [row for row in rows if row[0] not in known]
-        serving = set(self._all("SELECT run, step FROM fired WHERE serving")) if new else set()
-        for run, strategy, kind, text, landed in new:
+        which = "serving AND run IN (SELECT value FROM json_each(?))"
+        serving = set(self._all(f"SELECT run, step FROM fired WHERE {which}", new)) if rows else set()
+        for run, strategy, kind, text, landed in rows:
             steps = _plan(text).steps
             at = tuple(LandedStep(steps[n], point, (run, n) in serving) for n, point in _landed(landed))
             yield Tried(run, strategy or kind, at)

@@ -65,7 +65,7 @@ class Landings:
         if not plan.steps:
             return None
         last = point_at(plan.steps[-1].trigger)
-        whole = all(last.get(key) for key in _KEYS)
+        whole = all(key in last.as_dict() for key in _KEYS)
         near = self._by_place.get(_place_key(len(plan.steps), last), ()) if whole else self._by_length.get(len(plan.steps), ())
         return min((tried for tried in near if _covers(tried, plan.steps)), key=lambda tried: tried.run, default=None)
 
