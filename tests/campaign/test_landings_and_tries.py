@@ -223,3 +223,15 @@ def test_plans_that_will_be_tried_again_count_towards_the_cap(tmp_path, store) -
     engine.runner.misses = lambda plan: True
     campaign(engine, store, [Capped("a", *several(6))]).run(ENDLESS)
     assert len(results(store, "a")) == 3
+
+
+def test_a_plan_that_is_proposed_again_while_it_waits_for_another_try_is_not_listed_as_dropped(tmp_path, store) -> None:
+    class Repeats(Whole):
+        def propose(self, history):
+            return [Plan(steps, history.seed, self.name) for steps in self._steps]
+
+    engine = trying(tmp_path, 2)
+    engine.runner.misses = lambda plan: True
+    campaign(engine, store, [Repeats("a", crash())]).run(ENDLESS)
+    assert engine.runner.strategies.count("a") == 2
+    assert list(store.dropped()) == []

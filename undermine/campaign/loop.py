@@ -43,6 +43,7 @@ from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.predictions.landings import Landings, Tried
 from undermine.model.rounds import RoundKind
+from undermine.policies.pruning import ALREADY_PROPOSED
 from undermine.program import calls_in
 from undermine.protocols import (
     Checker,
@@ -302,12 +303,13 @@ class Campaign:
             proposal = self.ask(strategy, batch)
             pruned = proposal.pruned
             note_counted_only(self._store, strategy.name, pruned)
+            dropped = [one for one in pruned.dropped if one.rule != ALREADY_PROPOSED]  # those have a slot
             if pruned.kept:
-                slots = self._store.write_round(strategy.name, pruned.kept, pruned.dropped, proposal.reasons)
+                slots = self._store.write_round(strategy.name, pruned.kept, dropped, proposal.reasons)
                 if left := self._uncovered(slots):
                     return left
                 self._store.spend(slots[0].round_index, 0.0)
-            elif not self._store.write_dropped(pruned.dropped):
+            elif not self._store.write_dropped(dropped):
                 return []
 
     def ask(self, strategy: Strategy, batch: int) -> Proposal:
