@@ -183,8 +183,9 @@ class Dropped(msgspec.Struct, frozen=True):
 class Strategy(Protocol):
     """A pure function from history to the next plans; no plans means that the strategy has finished.
 
-    The campaign asks it when all its earlier plans have been run. It may propose a few plans (`history.batch`), or a whole
-    level as a generator. A strategy that predicts yields candidates: plans with reasons.
+    The campaign asks it when all its earlier plans have run at least once; plans that did not fire may still run again. It may
+    propose a few plans (`history.batch`), or a whole level as a generator. A strategy that predicts yields candidates: plans
+    with reasons.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
     `Counted`, `Follows`, `Traced`, `Remarks`. A strategy implements a protocol by having its attribute; it need not import or

@@ -109,6 +109,15 @@ def test_the_reason_of_a_candidate_is_the_why_of_its_plan(engine, store) -> None
     assert results(store, "a")[0].plan.why == "under a lock"
 
 
+def test_a_plan_that_runs_instead_of_its_representative_keeps_its_reason(engine, store) -> None:
+    first, other = (Plan(steps, 0, "a", "under a lock") for steps in several(2))
+    store.write_round("a", [first], [Dropped(other, "policy p", first.id)])
+    engine.runner.misses = lambda plan: plan.steps == first.steps
+    campaign(engine, store, [Whole("a")]).run(ENDLESS)
+    _, run = results(store, "a")
+    assert (run.plan.id, store.reasons(run.id)) == (other.id, (Reason("under a lock", strategy="a"),))
+
+
 def test_a_run_whose_second_fault_did_not_fire_counts_as_fired_for_a_plan_of_the_first(store) -> None:
     first, second = crash(WRITE)[0], crash(point(loc="app:other#1"))[0]
     (both,) = store.write_round("a", [Plan((first, second), 0, "a")])

@@ -41,6 +41,7 @@ from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
+from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import Landings, Tried
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import ALREADY_PROPOSED
@@ -298,7 +299,8 @@ class Campaign:
         If a representative did not fire, another plan of its class is run first.
         """
         if plans := self.proposing.instead(strategy):
-            return self._store.write_round(strategy.name, plans)
+            reasons = {plan.id: (Reason(plan.why, strategy=strategy.name),) for plan in plans if plan.why}
+            return self._store.write_round(strategy.name, plans, reasons=reasons)
         while True:
             proposal = self.ask(strategy, batch)
             pruned = proposal.pruned
