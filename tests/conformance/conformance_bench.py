@@ -17,15 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jdks import jdks
 from waiting import HANG_S
 
+from undermine.agent_protocol import AGENTS
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import VERSION, Controller
 from undermine.inject.server import Server, SharedState
 from undermine.model.codec import read_trace
 from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.faults import Fault
+from undermine.model.faults import Fault, capability
 from undermine.model.plan import At, Place, Plan, Step, Trigger
 from undermine.model.point import Point
 from undermine.model.run import Receipt
@@ -57,6 +59,11 @@ class Kind:
     @property
     def is_jvm(self) -> bool:
         return self.agent == "jvm"
+
+    @property
+    def runtime(self) -> str:
+        """The agent's name in protocol/operations.toml."""
+        return "jvm" if self.is_jvm else "python"
 
     @property
     def driver(self) -> str:
@@ -208,7 +215,13 @@ class Bench:
         return listener
 
     def plan(self, *steps: Step, **variables: str) -> None:
-        """Set the plan, and the members of the driver that its triggers name. Call this before the driver starts."""
+        """Set the plan, and the members of the driver that its triggers name. Call this before the driver starts.
+
+        Skips the test if the agent says that it lacks a fault of the plan.
+        """
+        lacks = AGENTS[self.kind.runtime].capabilities_missing
+        if lacking := [word for step in steps if (word := capability(step.fault)) in lacks]:
+            pytest.skip(f"the agent {self.kind.runtime} lacks {lacking[0]}")
         self._slots = {f"s1.{name}": slot for slot, name in enumerate(variables)}
         self._variables = [
             {"slot": slot, "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}

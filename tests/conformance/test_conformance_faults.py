@@ -11,6 +11,7 @@ import pytest
 from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
 from waiting import HANG_S, wait_until
 
+from undermine.agent_protocol import AgentLacks
 from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, Reboot
 from undermine.model.point import point_of
 
@@ -70,6 +71,13 @@ def test_the_agent_leaves_the_tools_faults_to_the_tool(bench: Bench) -> None:
     assert answers == ["ok 0"] * 6
     assert outcome.ok().receipts == ()
     assert bench.actions.asked == ["kill", "kill", "freeze", "cut", "note"]
+
+
+def test_a_fault_that_the_agent_lacks_is_not_tested(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformance_bench.AGENTS", {bench.kind.runtime: AgentLacks(capabilities_missing=("delay-operation",))})
+    bench.plan(step(Delay(), at("file.stat")))
+    with pytest.raises(pytest.skip.Exception, match=f"the agent {bench.kind.runtime} lacks delay-operation"):
+        bench.plan(step(Delay(mode="operation"), at("net.send")))
 
 
 # --- errors

@@ -259,7 +259,7 @@ def test_a_process_reports_its_agent_and_capabilities(bench: Bench) -> None:
     agent = outcome.ok().agent
     assert (agent.node, agent.incarnation, agent.version) == ("s1", 1, 2)
     assert agent.agent.startswith(bench.kind.agent)
-    lacks = AGENTS["jvm" if bench.kind.is_jvm else "python"]
+    lacks = AGENTS[bench.kind.runtime]
     assert set(agent.capabilities) == set(CAPABILITIES) - set(lacks.capabilities_missing)
     assert agent.runtime
     assert agent.executable
