@@ -10,6 +10,7 @@ from tables import for_each
 
 from undermine.analysis.possible_faults import fault_family, injectable, possible_faults, possible_faults_at
 from undermine.model.faults import (
+    FAULT_NAMES,
     NETWORK_PARTITION,
     Corrupt,
     Crash,
@@ -294,7 +295,7 @@ def test_kinds_that_the_user_did_not_list_are_left_out_with_the_reason() -> None
 
 
 def test_roles_that_the_user_did_not_list_are_left_out_with_the_reason() -> None:
-    found = at(point(), limits=msgspec.structs.replace(LIMITS, roles=("master",), kinds=(*LIMITS.kinds, "corrupt")))
+    found = at(point(), limits=msgspec.structs.replace(LIMITS, roles=("master",), kinds=FAULT_NAMES))
     assert {c.skipped for c in found} == {"faults.roles does not list server"}
     assert injectable(at(point(), limits=msgspec.structs.replace(LIMITS, roles=("server",)))) == injectable(at(point()))
 

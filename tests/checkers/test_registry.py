@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -25,12 +26,16 @@ each_checker = pytest.mark.parametrize("kind", BUILTIN, ids=lambda kind: kind.na
 def test_every_checker_class_is_in_the_registry() -> None:
     for path in Path(undermine.checkers.__file__).parent.glob("*.py"):
         __import__(f"undermine.checkers.{path.stem}")
-    assert set(BUILTIN) == set(BuiltinChecker.__subclasses__())
+    missing = [kind.__name__ for kind in BuiltinChecker.__subclasses__() if kind not in BUILTIN]
+    assert not missing, f"add {', '.join(missing)} to BUILTIN in undermine/checkers/registry.py"
 
 
 def test_no_two_checkers_have_the_same_name_or_the_same_rank() -> None:
-    assert len({kind.name for kind in BUILTIN}) == len(BUILTIN)
-    assert len({kind.rank for kind in BUILTIN}) == len(BUILTIN)
+    for one, other in itertools.combinations(BUILTIN, 2):
+        assert one.name != other.name, f"{one.__name__} and {other.__name__} have the same name"
+        assert one.rank != other.rank, (
+            f"give {one.name} or {other.name} a rank of its own: add a member to Rank in model/run.py"
+        )
 
 
 @each_checker
@@ -46,7 +51,9 @@ def test_a_checker_says_what_it_is(kind: type[BuiltinChecker]) -> None:
 def test_the_documentation_lists_every_checker_with_its_summary_worst_first() -> None:
     section = DOCS.partition("## The built-in checkers\n")[2].partition("\n## ")[0]
     worst_first = sorted(BUILTIN, key=lambda kind: kind.rank.order)
-    assert ROW.findall(section) == [(kind.name, kind.summary) for kind in worst_first]
+    rows = [f"| `{kind.name}` | {kind.summary} |" for kind in worst_first]
+    documented = [match[0] for match in ROW.finditer(section)]
+    assert documented == rows, "the table in docs/checkers.md must be:\n" + "\n".join(rows)
 
 
 @each_checker

@@ -37,7 +37,7 @@ from undermine.config.schema import (
 from undermine.config.tables import TABLES
 from undermine.config.templates import render, render_command
 from undermine.model.errors import UserError
-from undermine.model.faults import DEFAULT_KINDS, DISK_ERRORS, FAULT_NAMES, NETWORK_ERRORS, Fault
+from undermine.model.faults import DEFAULT_KINDS, DISK_ERRORS, FAULT_KINDS, FAULT_NAMES, NETWORK_ERRORS, Fault
 from undermine.model.run import NodeInfo, Op, Phase
 from undermine.testing import run_view
 from undermine.userland import registry
@@ -263,10 +263,11 @@ def test_variables_of_a_role_come_before_those_of_all(project: Path) -> None:
     assert load(project).variables_of("store1") == {"term": "app.store:Store.term", "role": "app:X.y[z]"}
 
 
-def test_every_fault_of_the_model_can_be_listed_and_only_wrong_bytes_must_be() -> None:
+def test_every_fault_of_the_model_can_be_listed_and_wrong_bytes_must_be() -> None:
     kinds = {member.__struct_config__.tag for member in get_args(Fault)}
     assert kinds == set(FAULT_NAMES)
-    assert kinds - set(Faults().kinds) == {"corrupt"}
+    assert kinds - set(Faults().kinds) == {name for name, row in FAULT_KINDS.items() if not row.default}
+    assert "corrupt" not in Faults().kinds
 
 
 @pytest.mark.parametrize(("jobs", "cores", "expected"), [(0, 1, 1), (0, 3, 1), (0, 4, 1), (0, 9, 2), (5, 2, 5)])

@@ -247,17 +247,21 @@ def differences(agent: str, of_agent: Mapping[str, Any], facts: Iterable[Fact]) 
     return "\n".join(text for text in told if text)
 
 
+HINT = """
+Correct the constants. If an agent cannot do something yet, list that for it under [agents] in protocol/operations.toml."""
+
+
 def test_the_python_agent_holds_the_same_facts(of_python: Mapping[str, Any]) -> None:
     capabilities = Fact("the capabilities", list(CAPABILITIES), "agent:CAPABILITIES")
     wrong = differences("python", of_python, (*OPERATION_FACTS, capabilities, *WIRE_FACTS))
-    assert not wrong, wrong
+    assert not wrong, wrong + HINT
 
 
 def test_the_jvm_agent_holds_the_same_facts(of_jvm: Mapping[str, Any]) -> None:
     capabilities = Fact("the capabilities", list(CAPABILITIES), jvm="faults.Faults.CAPABILITIES")
     kinds = Fact("the faults that it knows", [*FAULT_NAMES, "hold"], jvm=DECISIONS + "DOABLE")
     wrong = differences("jvm", of_jvm, (*OPERATION_FACTS, capabilities, kinds, *WIRE_FACTS))
-    assert not wrong, wrong
+    assert not wrong, wrong + HINT
 
 
 def test_agents_agree_on_the_parts_of_logical_operations(
@@ -356,7 +360,9 @@ def test_every_capability_is_needed_by_a_fault_or_a_trigger() -> None:
     together = Then(At(Point(())), At(Point(())), same="node")
     triggers = (When(()), FirstUnseen((), ()), together)
     of_triggers = [*(word for trigger in triggers for word in compiled._words_for(trigger)), "until"]
-    assert sorted(CAPABILITIES) == sorted([*of_faults, *of_triggers])
+    differing = set(CAPABILITIES) ^ {*of_faults, *of_triggers}
+    assert not differing, f"[capabilities] in protocol/operations.toml and the core disagree about {differing}"
+    assert len(CAPABILITIES) == len(of_faults) + len(of_triggers), "two faults or triggers need the same capability"
 
 
 def offered_at(at: Point) -> list[Any]:
@@ -429,7 +435,8 @@ def test_the_table_of_families_is_that_of_the_data() -> None:
 
 def test_the_table_of_capabilities_is_that_of_the_data() -> None:
     expected = [[f"`{word}`", meaning] for word, meaning in CAPABILITIES.items()]
-    assert rows(section("Facts as data"), "capability") == expected
+    found = rows(section("Facts as data"), "capability")
+    assert found == expected, "copy the words and meanings of [capabilities] in operations.toml to protocol/README.md, in order"
 
 
 def test_an_installed_tool_finds_the_facts() -> None:

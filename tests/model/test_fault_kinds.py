@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import re
 from pathlib import Path
@@ -55,7 +54,6 @@ from undermine.testing import point
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "undermine/model/faults.py"
-PYTHON_AGENT = ROOT / "agents" / "python" / "undermine_agent" / "agent.py"
 LIMITS = FaultLimits(node_roles={"n1": "server", "n2": "server"})
 POINTS = tuple(
     point(op, target="SET key peer:n2") for op in sorted({*LEAVING_TRACES, *RECEIVES, "file.read", "db.read"})
@@ -119,9 +117,9 @@ def test_every_fault_has_somebody_who_carries_it_out(row: FaultKind) -> None:
     answer, instructions = controller.claim(Claim(0, "n1", 1, 100))
     assert answer["type"] == "go"
     if carried_out_by(fault) == "agent":
-        assert capability(fault) in CAPABILITIES
-        assert capability(fault) in capabilities_of_python(), (
-            f"teach the Python agent to do it and add {capability(fault)!r} to CAPABILITIES in {PYTHON_AGENT.relative_to(ROOT)}"
+        assert capability(fault) in CAPABILITIES, (
+            f"add {capability(fault)!r} to [capabilities] in protocol/operations.toml; test_protocol_facts.py then says what the "
+            "agents lack"
         )
     else:
         done = [one for one in instructions if not isinstance(one, SetStep)]
@@ -129,15 +127,12 @@ def test_every_fault_has_somebody_who_carries_it_out(row: FaultKind) -> None:
         assert done, f"let Controller._carry_out give the tool an instruction for {row.name}"
 
 
-def capabilities_of_python() -> tuple[str, ...]:
-    for node in ast.walk(ast.parse(PYTHON_AGENT.read_text())):
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and node.targets[0].id == "CAPABILITIES"
-        ):
-            return ast.literal_eval(node.value)
-    raise AssertionError("the Python agent lists no capabilities")
+@every_kind
+def test_every_fault_is_part_of_the_conformance_suite(row: FaultKind) -> None:
+    suite = "".join(path.read_text() for path in (ROOT / "tests" / "conformance").glob("test_conformance_*.py"))
+    assert f"{row.struct.__name__}(" in suite, (
+        f"test what agents do for {row.name} in tests/conformance/test_conformance_*.py"
+    )
 
 
 @every_kind
@@ -165,29 +160,29 @@ def test_every_band_has_a_style(row: FaultKind) -> None:
 
 @every_kind
 def test_every_kind_is_documented(row: FaultKind) -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text()
-    table = page.partition("## Kinds of faults")[2].partition("\n## ")[0]
-    assert f"\n| `{row.name}` |" in table, f'add {row.name} to the table "Kinds of faults" in docs/configuration.md'
-    for name in ("glossary", "replay"):
-        words = (ROOT / "docs" / f"{name}.md").read_text()
-        assert re.search(rf"\b{row.name}\b", words), f"add {row.name} to the kinds of faults in docs/{name}.md"
+    pages = {
+        name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("configuration", "glossary", "replay", "agents")
+    }
+    table = pages["configuration"].partition("## Kinds of faults")[2].partition("\n## ")[0]
+    pages["configuration"] = "".join(re.findall(r"^\| `\w+` \|", table, re.MULTILINE))
+    missing = [f"docs/{name}.md" for name, text in pages.items() if not re.search(rf"\b{row.name}\b", text)]
+    assert not missing, f"add {row.name} to the kinds of faults in {', '.join(missing)}"
+
+
+def test_every_failure_class_is_documented() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| `failure` |"))
+    missing = set(FAILURES) - {fault_kind(Hold())} - set(re.findall(r"`(\w+)`", row))
+    assert not missing, f"add {missing} to the row `failure` in docs/policies.md; do `DEFAULT` policies keep it?"
 
 
 # --- look-ups
 
 
 def test_the_names_in_stored_plans_never_change() -> None:
-    assert [fault_kind(struct()) for struct in get_args(Injection)][:8] == [
-        "crash",
-        "reboot",
-        "delay",
-        "error",
-        "drop",
-        "corrupt",
-        "partition",
-        "pause",
-    ]
-    assert fault_kind(Hold()) == "hold"
+    stored = {"crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause", "hold"}
+    gone = stored - {fault_kind(struct()) for struct in get_args(Injection)}
+    assert not gone, f"stored plans have {gone}: neither rename nor remove a kind"
 
 
 @pytest.mark.parametrize(
