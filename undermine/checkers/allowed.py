@@ -36,7 +36,7 @@ def exit_allowed(run: RunView, node_exit: NodeExit) -> bool:
 
 def refusal_allowed(run: RunView, node: str, t_ns: int) -> bool:
     """May this node refuse to serve at that time, even after healing, because its stored bytes were corrupted?"""
-    return any(_corrupts_store(run, step) for step in _steps_that_hit(run, node, t_ns))
+    return any(_may_refuse(run, step) for step in _steps_that_hit(run, node, t_ns))
 
 
 def _steps_that_hit(run: RunView, node: str, until_ns: int) -> set[int]:
@@ -50,7 +50,6 @@ def _may_stop_node(run: RunView, step: int) -> bool:
     return row_of(fault).may_stop_node(fault)
 
 
-def _corrupts_store(run: RunView, step: int) -> bool:
-    """Did the step corrupt stored bytes? Corrupted bytes of a message are gone with the message."""
+def _may_refuse(run: RunView, step: int) -> bool:
     at = final_at(run.plan.steps[step].trigger)
     return row_of(run.plan.steps[step].fault).may_refuse(at.point if at else Point(()))

@@ -82,7 +82,7 @@ class Liveness(BuiltinChecker):
         refusing = [node for node in run.nodes if refusal_allowed(run, node, _END_OF_TIME_NS)]
         wrong = {node: why for node, why in settling.unready.items() if node not in refusing}
         if refusing and not wrong and (settling.unready or settling.final in ("failed", "hung")):
-            return Verdict.unknown(f"{refusing[0]} may refuse to serve: the fault corrupted bytes that it had stored")
+            return Verdict.unknown(f"{refusing[0]} may refuse to serve: the fault made its stored bytes wrong")
         if wrong:
             node, why = next(iter(wrong.items()))
             return Verdict.fail(

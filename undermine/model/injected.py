@@ -89,7 +89,7 @@ class InjectedFault:
 
     @property
     def failure(self) -> str:
-        """Its failure class: `crash`, `reboot`, `disk`, `net`, `corruption`, `delay`, `drop`, `partition` or `pause`."""
+        """Its failure class, one of `FAILURES`: `crash`, `reboot`, `disk`, `net`, …"""
         return failure_of(self.fault, self.point)
 
     @property
