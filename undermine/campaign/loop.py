@@ -135,7 +135,7 @@ class Campaign:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
             if strategy is None:
                 break
-            slots = self._next_slots(strategy, limits.jobs)
+            slots = self._next_slots(strategy, limits.jobs, allowance)
             if not slots:
                 exhausted.add(strategy.name)
                 continue
@@ -201,14 +201,15 @@ class Campaign:
         gains = self.plan_runner.coverage.gains if self.plan_runner.coverage else {}
         return [Gain(name, gain + FINDING * (run in first_seen)) for run, (name, gain) in gains.items()]
 
-    def _next_slots(self, strategy: Strategy, jobs: int) -> list[Slot]:
+    def _next_slots(self, strategy: Strategy, jobs: int, allowance: Allowance) -> list[Slot]:
         """The strategy's stored plans that were not run yet; if there are none, its next proposals. One plan that did not fire is
         tried again in each turn; if nothing else is left, more of them."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
         again = self._uncovered(self._store.open_slots(strategy.name, tried=True))  # first: proposals depend on the results
         fresh = self._uncovered(self._store.open_slots(strategy.name, most, tried=False))
         if not fresh:
-            fresh = self.propose(strategy, _BATCH * jobs)
+            had_one = bool(self._store.rounds_of(strategy.name))
+            fresh = self.propose(strategy, _BATCH * jobs, lambda: had_one and allowance.out_of_time)
             self._announce(strategy, fresh, jobs)
         return [*fresh[:most], *again[: 1 if fresh else most]]
 
@@ -293,15 +294,16 @@ class Campaign:
             features=self._engine.runner.features,
         )
 
-    def propose(self, strategy: Strategy, batch: int) -> list[Slot]:
+    def propose(self, strategy: Strategy, batch: int, over: Callable[[], bool] = lambda: False) -> list[Slot]:
         """Prune and store the strategy's next plans. Dropped plans are stored with their rule and not proposed again.
 
-        If a representative did not fire, another plan of its class is run first.
+        If a representative did not fire, another plan of its class is run first. The strategy is asked again while other runs
+        have tried all that it proposes, until the session is `over`.
         """
         if plans := self.proposing.instead(strategy):
             reasons = {plan.id: (Reason(plan.why, strategy=strategy.name),) for plan in plans if plan.why}
             return self._store.write_round(strategy.name, plans, reasons=reasons)
-        while True:
+        while not over():
             proposal = self.ask(strategy, batch)
             pruned = proposal.pruned
             note_counted_only(self._store, strategy.name, pruned)
@@ -312,7 +314,8 @@ class Campaign:
                     return left
                 self._store.spend(slots[0].round_index, 0.0)
             elif not self._store.write_dropped(dropped):
-                return []
+                break
+        return []
 
     def ask(self, strategy: Strategy, batch: int) -> Proposal:
         """The plans that the strategy proposes now, pruned, with its reasons. The listener gets its remarks."""

@@ -11,7 +11,8 @@ The story of `Preparing.run`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -70,6 +71,7 @@ class Preparing:
 
     def fault_free(self) -> list[JudgedRun]:
         """Make fault-free runs until enough have passed; raise a `ClusterError` if none passes."""
+        self._engine.runner.contents = self.contents  # runs that a later session adds have the contents of the earlier ones
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
             agents = self.newest.trace.agents
@@ -161,8 +163,9 @@ class Preparing:
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots(kind=RoundKind.BENIGN):
             rounds.setdefault(slot.round_index, []).append(slot)
-        stored = len(self._store.past_runs(kind=RoundKind.BENIGN)) + sum(len(slots) for slots in rounds.values())
-        if missing := self._benign_plans()[stored:]:
+        waiting = [slot.plan.id for slots in rounds.values() for slot in slots]
+        stored = Counter([*waiting, *(run.plan.id for run in self._store.past_runs(kind=RoundKind.BENIGN))])
+        if missing := _without(self._benign_plans(), stored):
             slots = self._store.write_round_of(RoundKind.BENIGN, missing)
             rounds[slots[0].round_index] = slots
         ran = [judged for slots in rounds.values() for judged in self._plan_runner.run_alone(slots)]
@@ -219,6 +222,18 @@ class Preparing:
 
     def _warn(self, text: str) -> None:
         self._plan_runner.tell("warning", text)
+
+
+def _without(plans: Iterable[Plan], stored: Counter[str]) -> list[Plan]:
+    """The plans that are not stored yet. A plan may occur several times."""
+    left = Counter(stored)
+    missing = []
+    for plan in plans:
+        if left[plan.id]:
+            left[plan.id] -= 1
+        else:
+            missing.append(plan)
+    return missing
 
 
 def _failing(verdicts: Sequence[Verdict]) -> list[Verdict]:

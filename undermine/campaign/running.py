@@ -29,7 +29,7 @@ from undermine.model.finding import landings
 from undermine.model.plan import At, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Conditions, RunView, Verdict
+from undermine.model.run import Conditions, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
@@ -160,7 +160,7 @@ class PlanRunner:
         symptom = self._symptom(view, verdicts)
         record = view.record
         judged = JudgedRun(run_id, slot, record.status, record.reason, symptom, verdicts, attempt, noisy, record.port_taken)
-        fill = last if record.status == "broken" else not self._tries_left(slot, record.status)
+        fill = last if record.status == "broken" else not self._tries_left(slot, record)
         self._store_run(slot, view, judged, check_s=time.monotonic() - begun, fill=fill)
         tidy(folder, keep_data=bool(symptom))
         data = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
@@ -171,12 +171,13 @@ class PlanRunner:
     def _note_try(self, view: RunView, slot: Slot) -> RunView:
         """A copy of the run whose record has the number of the try and says whether it was the last one."""
         view = view.with_record(msgspec.structs.replace(view.record, tries=slot.tries + 1))
-        given_up = view.record.status == "not_fired" and not self._tries_left(slot, "not_fired")
+        given_up = view.record.status == "not_fired" and not self._tries_left(slot, view.record)
         return _noted(view, f"given up after {slot.tries + 1} tries", broken=False) if given_up else view
 
-    def _tries_left(self, slot: Slot, status: str) -> bool:
-        """Will a plan with this status be tried again?"""
-        return status == "not_fired" and slot.kind is RoundKind.STRATEGY and slot.tries + 1 < self._config.hunt.tries
+    def _tries_left(self, slot: Slot, record: RunRecord) -> bool:
+        """Will the plan be tried again after this run? A plan that cannot fire here is not."""
+        may_fire = record.status == "not_fired" and not record.skipped and slot.kind is RoundKind.STRATEGY
+        return may_fire and slot.tries + 1 < self._config.hunt.tries
 
     def _count(self, judged: JudgedRun) -> dict[str, Any]:
         """Add a run to the coverage; return the data for the listener. A re-run may correct the coverage but isn't announced."""

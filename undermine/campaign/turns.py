@@ -1,9 +1,9 @@
 """Chooses the strategy that has the next turn: the one that finds most in a second. Pure: equal campaigns give equal turns.
 
 A run gains something if it shows a new recovery class, injects at a new source location, or is the first to show a bug. The gains
-of a strategy's latest runs count most, since a strategy that has found what it can find goes quiet. A strategy that has not run
-yet comes first, and each strategy keeps a small share of the time, since some gains come late. The seconds of a run are rounded,
-so that a seed gives the same turns although no two runs take equally long.
+of a strategy's latest runs count most, since a strategy that has found what it can find stops gaining. A strategy that has not
+run yet comes first, and each strategy keeps a small share of the time, since some gains come late. The seconds of a run are
+rounded, so that a seed gives the same turns although no two runs take equally long.
 """
 
 from __future__ import annotations

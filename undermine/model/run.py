@@ -237,6 +237,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     """The operations below which a device was slow."""
     port_taken: bool = False
     """A node could not start, since another process had its port."""
+    skipped: bool = False
+    """The plan cannot be carried out here, so nothing was started."""
     tries: int = 1
     """The number of this try: in all tries before it, the plan did not fire."""
 

@@ -109,7 +109,7 @@ class Runner:
         nodes = self._config.node_ids
         if why := unsupported(plan, capabilities, self.features, variable_slots(self._config), nodes):
             run.create()
-            record = RunRecord(run_id, plan, "not_fired", f"skipped: {why}", conditions=conditions)
+            record = RunRecord(run_id, plan, "not_fired", f"skipped: {why}", conditions=conditions, skipped=True)
             return save_view(run, record, Trace())
         with self._start_run(run, run_id, plan, conditions) as started, Lateness() as lateness:
             started.run_phases()

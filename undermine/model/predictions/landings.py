@@ -101,9 +101,10 @@ def _same_moment(wanted: Trigger, landed: LandedStep) -> bool:
     at, there = final_at(wanted), final_at(trigger)
     if at is None or there is None or at.place != there.place or not at.point.matches(landed.point):
         return False
-    if (at.nth > 1) != (there.nth > 1):
-        return False
-    return not isinstance(wanted, Then) or _same_start(wanted, landed)
+    if isinstance(wanted, Then):
+        return (at.nth > 1) == (there.nth > 1) and _same_start(wanted, landed)
+    is_later = there.nth > 1 or isinstance(trigger, Then)  # the point may have occurred before the first half did
+    return (at.nth > 1) == is_later
 
 
 def _same_start(wanted: Then, landed: LandedStep) -> bool:
@@ -131,7 +132,7 @@ def _same_effect(wanted: Injection, landed: Injection, node: str) -> bool:
 
 
 def call_sites(plan: Plan) -> tuple[str, ...]:
-    """The call site of each step. Plans with different call sites never land alike."""
+    """The call site of each step. Plans that name different call sites never land alike."""
     return tuple(point_at(step.trigger).get("loc") for step in plan.steps)
 
 
