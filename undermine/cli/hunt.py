@@ -70,8 +70,9 @@ def hunt(
 ) -> int:
     """Hunt for bugs: inject faults, check every run and confirm what fails. Exits with 1 if it found bugs.
 
-    Strategies take turns until the budget is used up; each gets at least one round. A failure is re-run at once to confirm it,
-    even if that exceeds the budget. You can interrupt a hunt at any time and continue it with `--resume`.
+    Strategies take turns until the budget is used up; each gets at least one run. A failure is re-run to confirm it. While plans
+    wait, re-runs use at most a third of the budget (`hunt.confirm_share`); the rest is made at the end, even if that exceeds the
+    budget. You can interrupt a hunt at any time and continue it with `--resume`.
 
     Examples:
 
