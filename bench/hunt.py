@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -104,6 +105,8 @@ def hunt(home: Path, target: str, seed: int, budget: str, place: Path) -> Path:
     """Hunt with the command of a checkout; return the folder of the campaign."""
     place.mkdir()
     pack = linked(home / "examples" / target, place)
+    (pack / "undermine.toml").unlink()  # results go to the folder of the real file
+    shutil.copy(home / "examples" / target / "undermine.toml", pack)
     values = [word for name, value in PACKS[target].items() for word in ("--set", f"{name}={value}")]
     program = str(home / ".venv/bin/undermine")
     command = [program, "hunt", "-c", str(pack), "--budget", budget, "--seed", str(seed), *values]

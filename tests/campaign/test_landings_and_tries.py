@@ -94,28 +94,20 @@ def test_a_resumed_campaign_knows_the_landings_of_earlier_sessions(engine, store
 
 
 def test_the_reasons_of_all_strategies_belong_to_the_run_that_landed_there(engine, store) -> None:
-    class Why(Whole):
+    class Copies(Whole):
         def propose(self, history):
-            return [Plan(plan.steps, plan.seed, self.name, "next pair") for plan in super().propose(history)]
+            return [Candidate(plan, (Reason("between two copies"),)) for plan in super().propose(history)]
 
-    campaign(engine, store, [Why("a", crash(WRITE)), Predicts("b", crash(SPOT))]).run(ENDLESS)
-    (run,) = results(store, "a")
-    assert [(reason.strategy, reason.text) for reason in store.reasons(run.id)] == [("a", "next pair"), ("b", "under a lock")]
-    assert store.reasons(run.id)[1].evidence == LOCK.evidence
+    strategies = [Whole("plain", crash(WRITE)), Predicts("a", crash(SPOT)), Copies("b", crash(SPOT))]
+    campaign(engine, store, strategies).run(ENDLESS)
+    (run,) = results(store, "plain")
+    found = [(reason.strategy, reason.text, reason.evidence) for reason in store.reasons(run.id)]
+    assert found == [("a", "under a lock", LOCK.evidence), ("b", "between two copies", ())]
 
 
 def test_the_reason_of_a_candidate_is_the_why_of_its_plan(engine, store) -> None:
     campaign(engine, store, [Predicts("a", crash())]).run(ENDLESS)
     assert results(store, "a")[0].plan.why == "under a lock"
-
-
-def test_a_plan_that_runs_instead_of_its_representative_keeps_its_reason(engine, store) -> None:
-    first, other = (Plan(steps, 0, "a", "under a lock") for steps in several(2))
-    store.write_round("a", [first], [Dropped(other, "policy p", first.id)])
-    engine.runner.misses = lambda plan: plan.steps == first.steps
-    campaign(engine, store, [Whole("a")]).run(ENDLESS)
-    _, run = results(store, "a")
-    assert (run.plan.id, store.reasons(run.id)) == (other.id, (Reason("under a lock", strategy="a"),))
 
 
 def test_a_run_whose_second_fault_did_not_fire_counts_as_fired_for_a_plan_of_the_first(store) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, best, fired_alike, next_rerun
-from undermine.model.faults import Crash
+from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, Reruns, best, fired_alike, next_rerun
+from undermine.model.faults import Crash, Delay
 from undermine.model.finding import LandedRun, Realism
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Lasted, Plan, Step
+from undermine.model.rounds import RoundKind
 from undermine.model.run import Symptom
 from undermine.testing import point
 
@@ -133,3 +134,17 @@ def test_a_plan_that_can_be_stands_for_all() -> None:
     assert best([dropped, attempt(2, Rate(3, 0))]).first.run == 1
     flaky = delayed(1, "dropped", control=Rate(3, 1))
     assert not flaky.dropped
+
+
+def test_a_re_run_that_passes_counts_only_if_its_delay_lasted_about_as_long() -> None:
+    plan = Plan((Step(At(point()), Delay(300.0)),))
+    late = (Symptom("late"),)
+
+    def run(number: int, seconds: float, *symptoms: Symptom, kind: RoundKind = RoundKind.CONFIRM) -> LandedRun:
+        lasted = (Lasted(0, seconds, "clients finished"),)
+        return LandedRun(number, "a", plan, plan.id, "fired", symptoms, ((0, point()),), kind=kind, lasted=lasted)
+
+    first = run(1, 4.2, *late, kind=RoundKind.STRATEGY)
+    again = [run(2, 0.06), run(3, 0.4), run(4, 4.0), run(5, 3.0, *late), run(6, 0.1, *late)]
+    found = Reruns([first, *again]).attempt(first, lambda each: bool(each.symptoms))
+    assert found.again == Rate(tries=3, hits=2, elsewhere=2)

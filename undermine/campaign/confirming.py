@@ -23,7 +23,7 @@ import msgspec
 
 from undermine.campaign.running import PlanRunner
 from undermine.checkers.compose import symptoms_of
-from undermine.findings.confirm import Attempt, Rerun, next_rerun
+from undermine.findings.confirm import Attempt, Rerun, best, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
@@ -96,7 +96,7 @@ class Confirming:
 
     def _finding(self, suspicion: Suspicion) -> Finding:
         """The finding, with the reasons of strategies, and whether re-runs are still to come."""
-        reasons = self._store.reasons(suspicion.finding.runs[0]) if suspicion.finding.runs else ()
+        reasons = self._store.reasons(best(suspicion.attempts).first.run)
         return msgspec.structs.replace(
             suspicion.finding, undecided=self._next_rerun(suspicion) is not None, reasons=reasons
         )

@@ -41,7 +41,6 @@ from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
 from undermine.model.finding import Finding
 from undermine.model.point import Point
-from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import Landings, Tried
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import ALREADY_PROPOSED
@@ -301,8 +300,7 @@ class Campaign:
         have tried all that it proposes, until the session is `over`.
         """
         if plans := self.proposing.instead(strategy):
-            reasons = {plan.id: (Reason(plan.why, strategy=strategy.name),) for plan in plans if plan.why}
-            return self._store.write_round(strategy.name, plans, reasons=reasons)
+            return self._store.write_round(strategy.name, plans)
         while not over():
             proposal = self.ask(strategy, batch)
             pruned = proposal.pruned

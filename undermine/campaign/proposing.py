@@ -51,10 +51,10 @@ class _Candidates:
                 yield each
 
     def kept(self, plans: Iterable[Plan]) -> dict[str, Candidate]:
-        """The candidates of these plans. A plan without a candidate has one reason: its `why`."""
+        """The candidates of these plans. A plan that no prediction proposed has no reasons."""
         kept = {}
         for plan in plans:
-            found = self._found.get(plan.id) or Candidate(plan, (Reason(plan.why),) if plan.why else ())
+            found = self._found.get(plan.id) or Candidate(plan)
             reasons = tuple(msgspec.structs.replace(reason, strategy=self._strategy) for reason in found.reasons)
             kept[plan.id] = msgspec.structs.replace(found, reasons=reasons)
         return kept

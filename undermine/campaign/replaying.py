@@ -11,7 +11,7 @@ from undermine.campaign.loop import Campaign
 from undermine.campaign.running import JudgedRun
 from undermine.checkers.compose import symptom_of, symptoms_of
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding, Landing, Realism, landings
+from undermine.model.finding import Finding, Landing, Realism, as_planned, landings
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
@@ -148,7 +148,7 @@ class Replaying:
         elif kind == "control":  # later steps may need the effect of the first fault
             counted = any(step == 0 for step, _ in landed)
         else:
-            counted = tuple(expected) == landed if expected else bool(landed) or not plan.steps
+            counted = as_planned(landed, plan) == as_planned(expected, plan) if expected else bool(landed) or not plan.steps
         reason = judged.reason
         if not counted and not reason:
             reason = "the fault did not fire where it fired when the finding was found"

@@ -165,7 +165,8 @@ class PlanRunner:
         tidy(folder, keep_data=bool(symptom))
         data = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
         symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
-        self.tell("done", slot.plan.words(record.timing.faults), **data, symptoms=symptoms, **self._count(judged))
+        words = slot.plan.words(record.timing.faults) + (f" (try {record.tries})" if record.tries > 1 else "")
+        self.tell("done", words, **data, symptoms=symptoms, **self._count(judged))
         return judged
 
     def _note_try(self, view: RunView, slot: Slot) -> RunView:

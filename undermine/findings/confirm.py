@@ -87,7 +87,7 @@ class Reruns:
         of the suspicion."""
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
-        counted = tuple(run for run in again if fired_alike(run, first))
+        counted = tuple(run for run in again if fired_alike(run, first) and (shows(run) or lasted_alike(run, first)))
         held = [run for run in control if _first_step_fired(run)]
         shown = tuple(filter(shows, counted))
         failed = sum(map(shows, held))
@@ -132,6 +132,13 @@ def fired_alike(run: LandedRun, first: LandedRun) -> bool:
         and bool(run.landed)
         and as_planned(run.landed, first.plan) == as_planned(first.landed, first.plan)
     )
+
+
+def lasted_alike(run: LandedRun, first: LandedRun) -> bool:
+    """Did its delays and pauses last at least half as long as in the first run? If clients finish early, healing cuts them short:
+    a run that passes then proves nothing."""
+    seconds = {lasted.step: lasted.seconds for lasted in run.lasted}
+    return all(seconds.get(lasted.step, 0.0) >= lasted.seconds / 2 for lasted in first.lasted)
 
 
 def _first_step_fired(run: LandedRun) -> bool:

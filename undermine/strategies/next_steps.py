@@ -8,16 +8,17 @@ strategies, if `hunt.steps` allows more than one fault. Never starts a process.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from undermine.model.plan import Plan, nodes_down, nodes_hit
+from undermine.model.plan import Plan, Step, nodes_down, nodes_hit
 from undermine.model.predictions.candidate import Candidate
 from undermine.protocols import History, PastRun, Predicts
-from undermine.strategies.recovery_order import recovery_first
+from undermine.strategies.recovery_order import dealt, recovery_first
 
+_FOR_RUN = 100
+"""The most extensions of one run by one predictor."""
 _ENOUGH = 5_000
 """After this number of candidates, other runs are left to later rounds."""
 
@@ -59,15 +60,25 @@ class NextSteps:
                 return
             if run.id in self._extended:
                 continue
-            candidates = extended(history, self._predictors, run, self.name)
-            first = next(candidates, None)
-            if first and first.plan.id in history.settled:
+            best = self._best(history, run)
+            if any(candidate.plan.id in history.settled for candidate in best):
                 self._extended.add(run.id)
-            if first is None or run.id in self._extended:
                 continue
-            for candidate in itertools.chain([first], candidates):
-                proposed += 1
-                yield candidate
+            proposed += len(best)
+            yield from best
+
+    def _best(self, history: History, run: PastRun) -> list[Candidate]:
+        """The most promising extensions of a run, `_FOR_RUN` of each predictor."""
+        found: list[Candidate] = []
+        for predictor in self._predictors:
+            by_id = {candidate.plan.id: candidate for candidate in extended(history, [predictor], run, self.name)}
+            plans = recovery_first([candidate.plan for candidate in by_id.values()], history)
+            found += [by_id[plan.id] for plan in plans[:_FOR_RUN]]
+        return found
 
     def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
-        return recovery_first(plans, history)
+        """The runs that are extended take turns; for each of them, faults in code that only recovery executes come first."""
+        by_run: dict[tuple[Step, ...], list[Plan]] = {}
+        for plan in recovery_first(plans, history):
+            by_run.setdefault(plan.steps[:-1], []).append(plan)
+        return list(dealt(list(by_run.values())))

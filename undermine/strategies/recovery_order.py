@@ -46,11 +46,11 @@ def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
     rows = []
     for _, by_location in sorted(kinds.items(), key=lambda item: item[0]):
         members = dict(by_location.values())
-        rows.append(list(_dealt([members[possible] for possible in by_weight(members, order)])))
-    return _dealt(rows)
+        rows.append(list(dealt([members[possible] for possible in by_weight(members, order)])))
+    return dealt(rows)
 
 
-def _dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
+def dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
     """Yield the first plan of each row, then the second of each row, and so on."""
     for turn in itertools.zip_longest(*rows):
         yield from filter(None, turn)

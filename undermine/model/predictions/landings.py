@@ -1,9 +1,9 @@
 """Landings: where the faults of a campaign landed, and whether a plan would only repeat one of its runs.
 
 Strategies name the same moment in different ways: one names a whole point, another only a role and a call stack, a third what
-must happen before. So the question "was this tried?" compares landings, not plans. A landing is a point, at its first occurrence
-or at a later one, with the effect of the fault. A run has tried a plan if its faults landed where the steps of the plan would
-fire, with the same effects, in the same order, and no other fault landed. Pure.
+must happen before. So the question "was this tried?" compares landings, not plans. A landing is an occurrence of a point, with
+the effect of the fault. A run has tried a plan if its faults landed where the plan's steps would fire, with the same effects, in
+the same order, and no other fault landed. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from undermine.model.faults import Injection, nodes_of
-from undermine.model.plan import Plan, Step, Then, Trigger, final_at, point_at
+from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, point_at
 from undermine.model.point import REST, Point, phase_point
 
 _ALIKE = 2.0
@@ -101,10 +101,10 @@ def _same_moment(wanted: Trigger, landed: LandedStep) -> bool:
     at, there = final_at(wanted), final_at(trigger)
     if at is None or there is None or at.place != there.place or not at.point.matches(landed.point):
         return False
-    if isinstance(wanted, Then):
-        return (at.nth > 1) == (there.nth > 1) and _same_start(wanted, landed)
-    is_later = there.nth > 1 or isinstance(trigger, Then)  # the point may have occurred before the first half did
-    return (at.nth > 1) == is_later
+    if at.nth != there.nth:
+        return False
+    # after another moment, the first occurrence may be a later one of the run
+    return _same_start(wanted, landed) if isinstance(wanted, Then) else isinstance(trigger, At)
 
 
 def _same_start(wanted: Then, landed: LandedStep) -> bool:
