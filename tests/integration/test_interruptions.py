@@ -15,6 +15,12 @@ from pathlib import Path
 import pytest
 from waiting import HANG_S, wait_until
 
+from undermine.config.load import load
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.run.engine import open_engine
+from undermine.run.run_in_progress import RunInProgress
+
 pytestmark = pytest.mark.slow
 
 HUNT = ("hunt", "-s", "random", "-s", "exhaustive", "--budget", "10m", "--set", "behaviour=sound")
@@ -130,12 +136,27 @@ def test_parallel_runs_are_interrupted_together(project) -> None:
 def test_a_hunt_whose_guardian_is_killed_ends_with_an_error(project) -> None:
     process = project.start(*HUNT)
     wait_for_nodes(project, process)
-    (guardian,) = guardians(process)
+    (guardian,) = guardians(process.pid)
     os.kill(guardian, signal.SIGKILL)
     output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 2, output
     assert "the guardian that keeps the nodes was killed" in output
     assert "Traceback" not in output
+    project.wait_until_nothing_runs()
+
+
+def test_a_guardian_killed_just_before_its_run_ends_is_reported(project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_without_guardian(run: RunInProgress, tear_down=RunInProgress.tear_down) -> None:
+        (guardian,) = guardians(os.getpid())
+        os.kill(guardian, signal.SIGKILL)
+        tear_down(run)
+
+    monkeypatch.setattr(RunInProgress, "tear_down", end_without_guardian)
+    with (
+        open_engine(load(project.folder), project.results / "test") as engine,
+        pytest.raises(UserError, match="the guardian that keeps the nodes was killed"),
+    ):
+        engine.runner.execute(project.folder / "run", 1, Plan(()))
     project.wait_until_nothing_runs()
 
 
@@ -163,8 +184,8 @@ def test_reading_commands_do_not_disturb_a_hunt(project) -> None:
     assert "broke" not in output
 
 
-def guardians(process: subprocess.Popen[str]) -> list[int]:
-    return [pid for pid in children(process.pid) if b"guardian/__main__.py" in command_line(pid)]
+def guardians(tool: int) -> list[int]:
+    return [pid for pid in children(tool) if b"guardian/__main__.py" in command_line(pid)]
 
 
 def children(pid: int) -> list[int]:

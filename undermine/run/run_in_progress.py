@@ -52,6 +52,7 @@ from undermine.userland.workloads import SessionFile, Triggers
 
 _PORT_TAKEN = "in use"
 """Matches the line in which a node says that its port is taken ("Address already in use"). The run's error quotes it."""
+_GUARDIAN = "the guardian that keeps the nodes"
 _WATCH_S = 0.02
 _MEASURE_S = 0.2
 _SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
@@ -97,6 +98,7 @@ class RunInProgress:
             run.state, len(plan.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
         )
         self._broken = ""
+        self._guardian_died = False
         self._workload = WorkloadResult()
         self._settling = Settling()
         self._stalled_ns = self._healing_ns = self._healed_ns = 0
@@ -173,7 +175,7 @@ class RunInProgress:
         except Broken as error:
             self._broken = str(error)
         except GuardianDied as error:
-            raise helper_died("the guardian that keeps the nodes") from error
+            raise helper_died(_GUARDIAN) from error
         except RuntimeError as error:
             if not self._devices or not self._devices.problem:
                 raise
@@ -385,7 +387,9 @@ class RunInProgress:
         try:
             self._faults.heal()
             self._cluster.close()
-        except (GuardianDied, NodeSurvived) as error:
+        except GuardianDied:  # an error that is on its way, such as an interrupt, comes first
+            self._guardian_died = True
+        except NodeSurvived as error:
             self._broken = self._broken or f"not everything could be ended: {error}"
         finally:
             if self._devices:
@@ -399,6 +403,8 @@ class RunInProgress:
         self._spent["teardown"] = time.monotonic() - begun
 
     def conclude(self, begun: float, lateness: Lateness, isolation: str) -> RunView:
+        if self._guardian_died:
+            raise helper_died(_GUARDIAN)
         trace, receipts = load_trace(self._run)
         receipts = tuple(sorted((*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)
