@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -27,26 +28,28 @@ plugins = "hunt.py"
 [roles.kv]
 nodes = ["n1", "n2"]
 command = ["sh", "-c", "test ! -e {dir}/log.txt || sleep {params.slow}; exec {python} {project}/kv.py {host} {port} {dir} sound"]
-ready = {tcp = "main", timeout_s = 1}
-health = {python = "is_well", timeout_s = 0.5}
+ready = {tcp = "main", timeout_s = 600}
+health = {python = "is_well", timeout_s = 5}
 agent = "python"
 [params]
 slow = 0
 rounds = 10
 [workload]
-timeout_s = 4
+timeout_s = 600
 [run]
-hang_s = 1.5
+start_timeout_s = 600
+hang_s = 600
 gray_s = 0.8
-settle_timeout_s = 1
+settle_timeout_s = 600
 """
+"""No run reaches its limits but `gray_s`, however busy the machine is. Runs that must reach one have a config of their own."""
 
 HUNT = """
 import socket, time
 import undermine
 
-def call(node, text, timeout=None):
-    with socket.create_connection((node.host, node.port), timeout=timeout) as sock:
+def call(node, text):
+    with socket.create_connection((node.host, node.port)) as sock:
         stream = sock.makefile("rw")
         stream.write(text + "\\n")
         stream.flush()
@@ -56,7 +59,7 @@ def call(node, text, timeout=None):
         return answer
 
 def is_well(node):
-    return call(node, "get none", 0.4) == "none"
+    return call(node, "get none") == "none"
 
 @undermine.workload
 def workload(s):
@@ -81,6 +84,8 @@ THIRD_WRITE = At(WRITE, "before", 3)
 AT_REST = At(phase_point(REST))
 LONG_S = 600.0
 GRAY_S = 0.8
+STALL_S = 5.0
+"""Clients make progress more often than this, even on a busy machine."""
 
 
 class Runs:
@@ -101,7 +106,12 @@ class Runs:
         return self.project.folder / "runs" / str(number)
 
 
-def runs_in(folder: Path, toml: str = TOML) -> Iterator[Runs]:
+def runs_in(folder: Path, **limits: float) -> Iterator[Runs]:
+    """Runs with these values in place of those of the TOML."""
+    toml = TOML
+    for name, value in limits.items():
+        toml, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", toml, flags=re.MULTILINE)
+        assert count == 1
     made = Runs(folder, toml)
     with open_engine(load(folder), made.project.results / "test") as made.engine:
         yield made
@@ -110,35 +120,46 @@ def runs_in(folder: Path, toml: str = TOML) -> Iterator[Runs]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    yield from runs_in(tmp_path_factory.mktemp("quick"))
+    yield from runs_in(tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
-def slow_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def stalling_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Runs whose clients wait until the fault is healed."""
+    yield from runs_in(tmp_path_factory.mktemp("stalling"), hang_s=STALL_S)
+
+
+@pytest.fixture(scope="module")
+def hasty_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Runs that soon give up nodes, which restart very slowly."""
+    yield from runs_in(tmp_path_factory.mktemp("hasty"), hang_s=STALL_S, settle_timeout_s=1, slow=LONG_S)
+
+
+@pytest.fixture(scope="module")
+def patient_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Runs whose nodes restart more slowly than `settle_timeout_s`."""
-    yield from runs_in(tmp_path_factory.mktemp("slow"), TOML.replace("slow = 0", "slow = 1.8"))
+    yield from runs_in(tmp_path_factory.mktemp("patient"), settle_timeout_s=1, slow=1.8)
 
 
 @pytest.fixture(scope="module")
 def endless_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Runs whose workload exceeds its time limit."""
-    toml = TOML.replace("rounds = 10", "rounds = 100000").replace(
-        "[workload]\ntimeout_s = 4", "[workload]\ntimeout_s = 1.6"
-    )
-    yield from runs_in(tmp_path_factory.mktemp("endless"), toml)
+    yield from runs_in(tmp_path_factory.mktemp("endless"), rounds=100_000, timeout_s=2 * STALL_S, gray_s=STALL_S)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def ahead(run: Runs, slow_run: Runs, endless_run: Runs) -> Iterator[dict[str, Future[RunView]]]:
+def ahead(
+    stalling_run: Runs, hasty_run: Runs, patient_run: Runs, endless_run: Runs
+) -> Iterator[dict[str, Future[RunView]]]:
     """Long runs that mostly wait. They start first and run in parallel with the others."""
     crash = Step(At(client_point("put", "n1"), "before", 5), Crash(("n1",)))
     with ThreadPoolExecutor(2) as pool:
         yield {
-            "hang": pool.submit(run, sabotage="hang"),
+            "hang": pool.submit(hasty_run, sabotage="hang"),
             "makes progress": pool.submit(endless_run, Step(At(client_point("put", "n1"), "before", 3), Hold())),
             "one hangs": pool.submit(endless_run, Step(THIRD_WRITE, Delay(LONG_S))),
-            "hasty": pool.submit(slow_run, crash),
-            "patient": pool.submit(slow_run, crash, patience_s=60, observe_all=True),
+            "hasty": pool.submit(hasty_run, crash),
+            "patient": pool.submit(patient_run, crash, patience_s=LONG_S, observe_all=True),
         }
 
 
@@ -169,8 +190,8 @@ def test_a_run_without_a_fault_asks_for_health_once_and_for_nothing_else(run: Ru
     assert record.conditions == Conditions()
 
 
-def test_a_stall_is_judged_with_the_fault_in_force_and_recovers_after_it(run: Runs) -> None:
-    view = run(Step(THIRD_WRITE, Delay(LONG_S)))
+def test_a_stall_is_judged_with_the_fault_in_force_and_recovers_after_it(stalling_run: Runs) -> None:
+    view = stalling_run(Step(THIRD_WRITE, Delay(LONG_S)))
     assert_fired(view, "ok", "cut")
     record = view.record
     (moment,) = record.moments
@@ -204,8 +225,8 @@ def test_health_is_not_asked_if_operations_fail_fast(run: Runs) -> None:
     assert [sample for sample in view.record.health if not slow_operation_before(view, sample.t_ns)] == []
 
 
-def test_all_nodes_are_asked_for_health_while_clients_wait(run: Runs) -> None:
-    view = run(
+def test_all_nodes_are_asked_for_health_while_clients_wait(stalling_run: Runs) -> None:
+    view = stalling_run(
         Step(At(client_point("put", "n1"), "before", 3), Pause(LONG_S, ("n1",))),
         Step(At(client_point("put", "n2"), "before", 2), Crash(("n2",))),
     )
@@ -237,8 +258,8 @@ def test_stacks_are_taken_if_one_client_hangs_and_others_make_progress(ahead: di
 
 
 @pytest.mark.parametrize("fault", [Reboot(0.1, ("n1",)), Crash(NODES), Pause(0.3, ("n2",)), Partition(("n1",))])
-def test_a_fault_begins_at_rest_before_any_client_does(run: Runs, fault: Fault) -> None:
-    view = run(Step(AT_REST, fault))
+def test_a_fault_begins_at_rest_before_any_client_does(stalling_run: Runs, fault: Fault) -> None:
+    view = stalling_run(Step(AT_REST, fault))
     record = view.record
     assert (record.status, record.settling.final) == ("fired", "ok"), record.reason
     (moment,) = record.moments
@@ -284,15 +305,14 @@ def test_a_control_reaches_the_same_moment_and_injects_nothing(run: Runs, trigge
 
 
 def test_only_a_patient_run_waits_for_a_node_that_comes_back_late(
-    slow_run: Runs, ahead: dict[str, Future[RunView]]
+    hasty_run: Runs, patient_run: Runs, ahead: dict[str, Future[RunView]]
 ) -> None:
     hasty, patient = (ahead[name].result() for name in ("hasty", "patient"))
     assert list(hasty.record.settling.unready) == ["n1"]
     assert hasty.record.settling.final == "none"
     assert_fired(patient)
-    assert patient.record.settling.duration_s < 30
-    assert patient.record.conditions == Conditions(60, observe_all=True)
-    folders = [slow_run.folder(view.record.id) for view in (hasty, patient)]
+    assert patient.record.conditions == Conditions(LONG_S, observe_all=True)
+    folders = [hasty_run.folder(hasty.record.id), patient_run.folder(patient.record.id)]
     told = [json.loads((folder / "agents" / "n2.1.json").read_text()) for folder in folders]
     assert ["observe" in config for config in told] == [True, False]
 
