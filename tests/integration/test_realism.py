@@ -43,19 +43,19 @@ operations = 2
 [roles.first]
 nodes = ["n1"]
 command = "{python} {project}/courier.py {host} {port} {dir} {nodes.n2.host} {nodes.n2.port}"
-ready = {tcp = "main", timeout_s = 5}
+ready = {tcp = "main", timeout_s = 60}
 agent = "python"
 paths = ["{project}/shared"]
 [roles.second]
 nodes = ["n2"]
 command = "{python} {project}/courier.py {host} {port} {dir} {host} {port}"
-ready = {tcp = "main", timeout_s = 5}
+ready = {tcp = "main", timeout_s = 60}
 agent = "python"
 [workload]
-timeout_s = 3
+timeout_s = 60
 [run]
-hang_s = 1
-settle_timeout_s = 2
+hang_s = 60
+settle_timeout_s = 60
 [hunt]
 confirm = 1
 baseline_runs = 1
@@ -71,7 +71,7 @@ import undermine
 def workload(s):
     node = s.nodes[0]
     def call():
-        with socket.create_connection((node.host, node.port), timeout=0.4) as sock:
+        with socket.create_connection((node.host, node.port), timeout=2) as sock:
             sock.sendall(s.params["command"].encode() + b"\\n")
             return sock.recv(10).decode()
     for number in range(s.params["operations"]):
@@ -81,7 +81,7 @@ def workload(s):
 def final(s):
     s.attempt("look", lambda: 1, client="c1", node="")
 """
-LONG = {"operations = 2": "operations = 1000000", "timeout_s = 3": "timeout_s = 600", "hang_s = 1": "hang_s = 600"}
+LONG = {"operations = 2": "operations = 1000000", "_s = 60": "_s = 600"}
 """Changes of the configuration after which the workload never ends by itself."""
 
 
@@ -119,7 +119,7 @@ class Courier:
     def realism(self, op: str, function: str) -> tuple[Realism, list[RunView]]:
         """Whether a delay there is realistic, and the runs that were needed to know."""
         point = self.point(op, function)
-        plan = Plan((Step(At(point), Delay(0.8)),))
+        plan = Plan((Step(At(point), Delay(4.0)),))
         first = LandedRun(0, "a", plan, plan.id, "fired", (Symptom("late"),), ((0, point),))
         made: list[LandedRun] = []
         views: list[RunView] = []
@@ -239,7 +239,7 @@ def test_slow_devices_end_if_the_rest_of_a_run_cannot_be_made(
 @pytest.mark.parametrize("courier", ["sync"], indirect=True)
 def test_a_run_without_slow_devices_says_nothing_about_them(courier: Courier) -> None:
     point = courier.point("file.fsync", "sync")
-    view = courier.run(probe(Plan((Step(At(point), Delay(0.8)),))))
+    view = courier.run(probe(Plan((Step(At(point), Delay(4.0)),))))
     assert (view.record.status, view.record.slow_ops) == ("fired", ())
 
 
@@ -256,7 +256,7 @@ def test_a_hunt_drops_what_no_disk_causes_and_keeps_what_one_does(
     courier: Courier, op: str, answer: str, rate: str, reruns: list[str], tmp_path: Path
 ) -> None:
     function = op.partition(".")[2].removeprefix("f")
-    steps = (Step(At(courier.point(op, function)), Delay(0.8)),)
+    steps = (Step(At(courier.point(op, function)), Delay(4.0)),)
     with contextlib.closing(CampaignStore(tmp_path / "campaign")) as store:
         hunting = observed(courier.engine, store, [Fixed("a", steps)], gave_up)
         (finding,) = hunting.run(ENDLESS)
