@@ -133,7 +133,7 @@ def test_a_lasting_disk_error_outlives_the_process_and_ends_with_healing(run) ->
 
 
 def test_a_connection_reset(run) -> None:
-    view = run(Step(At(RECV, "before", 3), Error("ECONNRESET")))
+    view = run(Step(At(RECV, "before", 2), Error("ECONNRESET")))  # after the probe's; a client waits for this one
     assert view.record.status == "fired"
     assert view.record.exits == ()
     log = Path(view.record.nodes[0].dir).parent.parent / "logs" / "n1.1.err"
