@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tool import MINORS, FakeTool, free_port, interpreters
+from fake_tool import MINORS, FakeTool, interpreters
+from free_ports import free_port
 from waiting import wait_until
 
 from undermine.runtimes import accelerator

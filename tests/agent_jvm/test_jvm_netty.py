@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tool import PORTS, FakeTool, Outcome, free_port, partition
+from fake_tool import PORTS, FakeTool, Outcome, partition
+from free_ports import free_port
 from jdks import compile_java, jdks
 from waiting import HANG_S, wait_until
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 from jdks import jdks
 from waiting import HANG_S
 
@@ -358,11 +359,6 @@ def secured(bench: Bench, key: Path) -> Iterator[queue.Queue[ssl.SSLSocket]]:
     thread.start()
     yield done
     thread.join(HANG_S)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def at(op: str, target: str = "", place: Place = "before", nth: int = 1, **keys: str) -> At:

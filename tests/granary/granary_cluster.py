@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import pathlib
-import random
 import signal
-import socket
 import subprocess
 import sys
 from functools import partial
 from types import TracebackType
 from typing import Any
 
+from free_ports import free_ports
 from granary.client import Client
 from waiting import HANG_S, wait_until
 
@@ -20,25 +19,6 @@ HOME = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
 STORES = ("s1", "s2", "s3")
 S1_LEADS = ("m1", "s1", "s2")
 """With these nodes, the first election needs the votes of both stores, and the master prefers the first one."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports below the range that outgoing connections use."""
-    ports: list[int] = []
-    held = []
-    while len(ports) < count:
-        port = random.randrange(20000, 32000)
-        probe = socket.socket()
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            probe.close()
-            continue
-        held.append(probe)
-        ports.append(port)
-    for probe in held:
-        probe.close()
-    return ports
 
 
 eventually = partial(wait_until, meanwhile=(Exception,))

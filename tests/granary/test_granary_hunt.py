@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from free_ports import free_port
 from granary.rpc import Server
 
 from undermine.model.faults import Crash, Error, Fault, Reboot
@@ -24,12 +24,6 @@ def declared() -> Iterator[registry.Declared]:
     yield registry.load(HUNT)
     for kind in (registry.workloads, registry.finals, registry.checkers, registry.filters, registry.settled):
         kind.clear()
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def node_that_says(answer: Any) -> SimpleNamespace:

@@ -238,12 +238,6 @@ def _half(description: dict[str, Any] | None) -> dict[str, Any] | None:
     return {"match": match, "place": place, "nth": nth, **more}
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 def partition(out: bool = True, into: bool = True, loss: str = "silent") -> dict[str, Any]:
     """A lasting partition, in its form on the wire."""
     return {"step": 0, "kind": "partition", "peers": ["s2", "s3"], "out": out, "in": into, "loss": loss}

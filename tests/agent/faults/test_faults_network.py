@@ -7,7 +7,8 @@ import textwrap
 import time
 from typing import Any
 
-from fake_tool import free_port, partition, say
+from fake_tool import partition, say
+from free_ports import free_port
 
 SLOW = {"fault": "delay", "delay_s": 0.4, "mode": "operation"}
 DROP = {"fault": "drop"}

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tool import free_port, interpreters, partition, say
+from fake_tool import interpreters, partition, say
+from free_ports import free_port
 
 SEND, RECV = ({"op": op, "target": "peer:s2"} for op in ("net.send", "net.recv"))
 SLOW = {"fault": "delay", "delay_s": 0.4, "mode": "operation"}

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 SITE = str(Path(pytest.__file__).resolve().parents[1])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def use(tool: Any, *adapters: str, **addresses: int) -> None:

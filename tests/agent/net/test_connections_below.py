@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR, SENDS, assert_balanced, ledger, moved
-from fake_tool import free_port, partition
+from fake_tool import partition
+from free_ports import free_port
 
 from undermine.analysis.messages.pairing import pair
 from undermine.model.columns import Columns

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_tool import free_port, minor_of
+from fake_tool import minor_of
+from free_ports import free_port
 
 from undermine.analysis.pipeline import analyse
 from undermine.model.columns import Columns
