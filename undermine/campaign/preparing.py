@@ -71,7 +71,8 @@ class Preparing:
 
     def fault_free(self) -> list[JudgedRun]:
         """Make fault-free runs until enough have passed; raise a `ClusterError` if none passes."""
-        self._engine.runner.contents = self.contents  # runs that a later session adds have the contents of the earlier ones
+        if self._store.meta(CONTENTS) is not None:  # runs that a later session adds have the contents of the earlier ones
+            self._engine.runner.contents = self.contents
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
             agents = self.newest.trace.agents
