@@ -10,7 +10,7 @@ from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR, assert_balanced, ledg
 def test_sockets_have_connection_names_and_count_their_bytes(tool):
     outcome = tool.run(PAIR + BLOCKING)
     assert_balanced(outcome, 33 + 21 + 6 + 300_147 + 3_000_000)
-    (limit,) = [e for e in outcome.of("timeout") if e.size == 30 * 10**9]
+    (limit,) = [e for e in outcome.of("timeout") if e.size == 200 * 10**9]
     assert limit.resource in {e.resource for e in outcome.of("net.send")}
     closed = {e.resource for e in outcome.of("net.close")}
     assert len(closed & {e.resource for e in outcome.of("net.send", "net.recv")}) >= 2
