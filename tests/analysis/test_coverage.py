@@ -290,3 +290,11 @@ def test_runs_are_counted_in_the_order_in_which_they_ended(tmp_path: Path, monke
         store.finish_run(slots[index], RunRecord(runs[index], slots[index].plan, "fired"), (), "", (), ())
     assert [one.run for one in store.experiments()] == [runs[1], runs[0]]
     store.close()
+
+
+def test_a_location_is_a_gain_for_each_kind_of_fault() -> None:
+    coverage = Coverage([A, B])
+    faults = ('{"fault":"crash"}', '{"fault":"delay","delay_s":5.0}', '{"fault":"crash","nodes":["n1"]}', "damaged")
+    for run, fault in enumerate(faults, 1):
+        coverage.add(Experiment(run, "random", ((A.id, fault),)))
+    assert coverage.gains == {1: ("random", 1), 2: ("random", 1), 3: ("random", 0), 4: ("random", 1)}

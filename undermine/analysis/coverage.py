@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -133,6 +134,8 @@ class Coverage:
         self._by_strategy: dict[str, _Counted] = {}
         self._pairs: set[tuple[str, str]] = set()
         self._fired: set[str] = set()
+        self._kinds: dict[tuple[str, str], int] = {}
+        """Source locations and kinds of faults, with the number of the experiment that injected each first."""
         self._looked_at: dict[Point, _Seen] = {}
         self._in_recovery: dict[Point, _Seen] = {}
         """The points that experiments showed, without those of re-runs alone."""
@@ -160,6 +163,7 @@ class Coverage:
             self._pairs.add((name, fault))
             self._fired.add(name)
             if name in self._locations:
+                self._kinds.setdefault((self._locations[name], _kind(fault)), self._all.runs)
                 for counted in (self._all, own):
                     counted.points.add(name)
                     counted.locations.setdefault(self._locations[name], self._all.runs)
@@ -239,8 +243,9 @@ class Coverage:
 
     @property
     def gains(self) -> dict[int, tuple[str, int]]:
-        """By run: the strategy that proposed it, and how many new recovery classes and locations it showed."""
-        locations, classes = self._new_by_number()
+        """By run: the strategy that proposed it, and how many new recovery classes it showed and at how many locations it was the
+        first to inject that kind of fault."""
+        locations, (_, classes) = Counter(self._kinds.values()), self._new_by_number()
         return {
             run: (strategy, locations[number] + classes[number]) for number, (run, strategy) in enumerate(self._counted, 1)
         }
@@ -248,6 +253,21 @@ class Coverage:
     def _new_by_number(self) -> tuple[Counter[int], Counter[int]]:
         """How many locations, and how many recovery classes, each experiment was the first to show, by its number."""
         return Counter(self._all.locations.values()), Counter(shared.first for shared in self._classes().values())
+
+
+class _FaultTag(msgspec.Struct):
+    """The part of a stored fault that names its kind."""
+
+    fault: str = ""
+
+
+@lru_cache(1 << 12)
+def _kind(fault: str) -> str:
+    """The kind of a stored fault; the text itself if it is damaged."""
+    try:
+        return msgspec.json.decode(fault, type=_FaultTag).fault
+    except msgspec.DecodeError:
+        return fault
 
 
 def _names(seen: Sequence[_Seen]) -> tuple[Names, Names]:

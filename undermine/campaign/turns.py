@@ -1,9 +1,9 @@
 """Chooses the strategy that has the next turn: the one that finds most in a second. Pure: equal campaigns give equal turns.
 
-A run gains something if it shows a new recovery class, injects at a new source location, or is the first to show a bug. The gains
-of a strategy's latest runs count most, since a strategy that has found what it can find stops gaining. A strategy that has not
-run yet comes first, and each strategy keeps a small share of the time, since some gains come late. The seconds of a run are
-rounded, so that a seed gives the same turns although no two runs take equally long.
+A run gains something if it shows a new recovery class, is the first to inject a kind of fault at a source location, or is the
+first to show a bug. The gains of a strategy's latest runs count most, since a strategy that has found what it can find stops
+gaining. A strategy that has not run yet comes first, and each strategy keeps a share of the time, since some gains come late. The
+seconds of a run are rounded, so that a seed gives the same turns although no two runs take equally long.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 FINDING = 5.0
-"""The gain of a run that is the first to show a bug. A new recovery class, or a new location, is 1."""
+"""The gain of a run that is the first to show a bug. A new recovery class, or a new location for a kind of fault, is 1."""
 _MEMORY = 0.9
 """The weight of a run, compared with the next run of the same strategy."""
-_FLOOR = 0.25
+_FLOOR = 0.5
 """Each strategy gets at least this part of an equal share of the time."""
 _PRIOR = 1.0
 """The gain that a strategy is given credit for before its first run counts."""
