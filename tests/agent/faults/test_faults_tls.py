@@ -63,12 +63,12 @@ SOCKETS = """
                 return "waits"
             except OSError as error:
                 return type(error).__name__
-    def glance(sock):
-        # For a receive that is expected to wait.
+    def glance(sock, sent=b""):
+        # For a receive, or a send, that is expected to wait.
         before = sock.gettimeout()
         if before:
             sock.settimeout(SOON_S)
-        found = attempt(sock.recv, 10, wait_s=SOON_S)
+        found = attempt(sock.send, sent, wait_s=SOON_S) if sent else attempt(sock.recv, 10, wait_s=SOON_S)
         if before:
             sock.settimeout(before)
         return found
@@ -255,7 +255,7 @@ def test_a_silent_partition_makes_both_sides_wait(tool, sockets):
         print(attempt(client.recv, 4))
         waits_for_tool()
         server.send(b"later")
-        print(attempt(client.recv, 10), attempt(client.send, b"1"), glance(client), glance(server))
+        print(attempt(client.recv, 10), glance(client, b"1"), glance(client), glance(server))
         waits_for_tool()
         print(attempt(client.recv, 10), attempt(client.send, b"2"), attempt(server.recv, 10))
         end = time.monotonic() + HUNG_S
