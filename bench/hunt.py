@@ -29,7 +29,7 @@ from undermine.config.schema import parse_duration
 from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.point import Point
 from undermine.model.predictions.landings import Landings, Tried
-from undermine.model.rounds import RoundKind
+from undermine.model.rounds import RERUNS, RoundKind
 from undermine.store.campaign_dirs import open_store
 from undermine.store.database import CampaignStore
 
@@ -40,7 +40,6 @@ PACKS: dict[str, dict[str, str]] = {
     "rq": {"version": "1.16.1"},
     "zookeeper": {"version": "3.6.3"},
 }
-RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
 LIMIT_FACTOR = 4
 """A hunt that takes this many times its budget is ended."""
 

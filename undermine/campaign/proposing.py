@@ -71,7 +71,9 @@ class Proposing:
     def ask(self, strategy: Strategy, history: History) -> Proposal:
         """The plans that the strategy proposes now, pruned, with its reasons."""
         here, there = self._policies(strategy)
-        left = _left(strategy, history.runs) - len(self._store.open_slots(strategy.name))
+        left = _left(strategy, history.runs)
+        if _cap(strategy):
+            left -= len(self._store.open_slots(strategy.name))
         if left <= 0:
             return Proposal(Pruned(()))
 

@@ -17,7 +17,7 @@ import msgspec
 from undermine.findings.realism import Lacking, Measured, Operation, check, measure, operation_of
 from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import Plan
-from undermine.model.rounds import RoundKind
+from undermine.model.rounds import RERUNS, RoundKind
 
 Rerun = Literal[RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM]
 
@@ -77,7 +77,7 @@ class Reruns:
         self._experiments: dict[str, LandedRun] = {}
         """The first failing run of each plan."""
         for run in runs:
-            if run.kind in (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM):
+            if run.kind in RERUNS:
                 self._made.setdefault((run.kind, run.plan_id), []).append(run)
             elif run.symptoms:
                 self._experiments.setdefault(run.plan_id, run)

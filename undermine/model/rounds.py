@@ -22,3 +22,7 @@ class RoundKind(StrEnum):
     """The same moments with a slow device in place of the delays."""
     REPLAY = "replay"
     """Plans that a user ran again. They do not count for the campaign's findings."""
+
+
+RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
+"""The rounds that decide about a suspicion."""

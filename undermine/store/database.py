@@ -23,12 +23,13 @@ from undermine.model.plan import Lasted, Plan
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import LandedStep, Tried
-from undermine.model.rounds import RoundKind
+from undermine.model.rounds import RERUNS, RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
 from undermine.store.connection import Connection
 from undermine.store.points import PointTable
 
+_RERUNS_SQL = ", ".join(f"'{kind}'" for kind in RERUNS)
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
 _OF_PLANS_SQL = f"r.kind IN ('{RoundKind.STRATEGY}', '{RoundKind.CONFIRM}')"
 _BASELINES_SQL = (
@@ -277,8 +278,7 @@ class CampaignStore(Connection):
 
     def reruns_s(self) -> float:
         """The seconds that confirmations, controls and realism checks have used."""
-        kinds = (RoundKind.CONFIRM.value, RoundKind.CONTROL.value, RoundKind.REALISM.value)
-        return float(self._all("SELECT COALESCE(SUM(used_s), 0) FROM rounds WHERE kind IN (?, ?, ?)", *kinds)[0][0])
+        return float(self._all(f"SELECT COALESCE(SUM(used_s), 0) FROM rounds WHERE kind IN ({_RERUNS_SQL})")[0][0])
 
     def past_runs(self, strategy: str = "", kind: RoundKind | None = None) -> tuple[PastRun, ...]:
         """The finished runs, one for each filled slot, in (round, index) order, not in the order in which they ended. `strategy`
@@ -398,7 +398,7 @@ class CampaignStore(Connection):
             "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind, "
             "json_extract(x.timing, '$.faults') FROM runs x "
             "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
-            f"CASE WHEN r.kind IN ('{RoundKind.CONFIRM}', '{RoundKind.CONTROL}', '{RoundKind.REALISM}') THEN s.run = x.run "
+            f"CASE WHEN r.kind IN ({_RERUNS_SQL}) THEN s.run = x.run "
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
         )
         shown = self._symptoms()

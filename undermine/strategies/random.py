@@ -2,7 +2,7 @@
 
 A draw is uniform over the operations (role, operation, target), then over their points, then over the kinds of fault. So a
 loop with a thousand iterations, or a helper that does all I/O, does not outweigh the rest. One plan in five has a second step.
-Draws where a run has already landed are repeated: the occurrences of one point are mostly alike, so they would never end.
+A draw is repeated if a run has already landed there.
 Never starts a process.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -83,9 +83,4 @@ def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _joined(one: Candidate, other: Candidate) -> Candidate:
-    return Candidate(one.plan, unique((*one.reasons, *other.reasons)), max(one.score, other.score))
-
-
-def unique(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    """Each reason once, in order."""
-    return tuple(dict.fromkeys(reasons))
+    return Candidate(one.plan, tuple(dict.fromkeys((*one.reasons, *other.reasons))), max(one.score, other.score))
