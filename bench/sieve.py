@@ -38,11 +38,10 @@ from undermine.model.errors import UserError
 from undermine.model.faults import Delay
 from undermine.model.finding import Finding, landings
 from undermine.model.plan import Plan, point_at
-from undermine.model.predictions.candidate import plan_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.program import Named, Program
-from undermine.protocols import History, Strategy
+from undermine.protocols import History, Strategy, plans_of
 from undermine.run.engine import open_engine
 from undermine.run.target_sources import Sources
 from undermine.store.campaign_dirs import open_store
@@ -259,7 +258,7 @@ def counted_points(
     if to_come is None:
         first, all_known = drawn_from(mode, beginning), drawn_from(mode, history) | tried
     else:
-        first = spots_of(plan_of(each) for each in strategy.propose(beginning))
+        first = spots_of(plans_of(strategy.propose(beginning)))
         all_known = tried | spots_of(to_come)
     return Points(len(first), len(all_known), len(tried), len(explored), complete=to_come is not None and not to_come)
 

@@ -18,12 +18,14 @@ from undermine.model.errors import UserError
 from undermine.policies.library import FOR_ALL_FAULTS
 from undermine.protocols import Checker, Predicts, Strategy, TakesOptions, Traced
 from undermine.strategies.exhaustive import Exhaustive
+from undermine.strategies.fcatch import Fcatch
 from undermine.strategies.next_steps import NextSteps
 from undermine.strategies.prefail import Prefail
 from undermine.strategies.random import Random
 from undermine.strategies.sieve import Sieve
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
+    "fcatch": Fcatch,
     "sieve": Sieve,
     "prefail": Prefail,
     "exhaustive": Exhaustive,

@@ -12,7 +12,7 @@ from undermine.model.columns import Columns
 from undermine.model.faults import Fault
 from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
-from undermine.model.predictions.candidate import Candidate
+from undermine.model.predictions.candidate import Candidate, plan_of
 from undermine.model.predictions.landings import Landings
 from undermine.model.run import Rank, RunStatus, RunView, Verdict
 
@@ -180,12 +180,17 @@ class Dropped(msgspec.Struct, frozen=True):
     """The id of its representative, if it has one."""
 
 
+def plans_of(proposed: Iterable[Plan | Candidate | Dropped]) -> list[Plan]:
+    """The plans to run, with or without reasons, without those that the strategy drops."""
+    return [plan_of(each) for each in proposed if not isinstance(each, Dropped)]
+
+
 class Strategy(Protocol):
     """A pure function from history to the next plans; no plans means that the strategy has finished.
 
     The campaign asks it when all its earlier plans have run at least once; plans that did not fire may still run again. It may
     propose a few plans (`history.batch`), or a whole level as a generator. A strategy that predicts yields candidates: plans
-    with reasons.
+    with reasons. It may also yield plans that its own rules drop, so that the tool can count them and say why.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
     `Counted`, `Follows`, `Traced`, `Remarks`. A strategy implements a protocol by having its attribute; it need not import or
@@ -195,7 +200,7 @@ class Strategy(Protocol):
     name: str
     summary: str
 
-    def propose(self, history: History) -> Iterable[Plan | Candidate]: ...
+    def propose(self, history: History) -> Iterable[Plan | Candidate | Dropped]: ...
 
 
 @runtime_checkable

@@ -15,9 +15,8 @@ from undermine.model.event import Event, Trace
 from undermine.model.faults import FAULT_NAMES, Fault, FaultLimits
 from undermine.model.plan import Plan
 from undermine.model.point import Point, point_of
-from undermine.model.predictions.candidate import plan_of
 from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView, as_if
-from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy
+from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy, plans_of
 
 CAPABILITIES = tuple(agent_protocol.CAPABILITIES)
 
@@ -129,7 +128,7 @@ def simulate(
     for round_index in range(runs_max):
         settled = frozenset(run.plan.id for run in done)
         known = history(points, done, round_index=round_index, settled=settled, profiles=profiles)
-        plans = [plan_of(each) for each in strategy.propose(known)]
+        plans = plans_of(strategy.propose(known))
         if not plans or len(done) >= runs_max:
             break
         plans = plans[: runs_max - len(done)]

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from undermine.analysis.causality.blocking import BLOCKS
+from undermine.analysis.causality.causality import CAUSE_KINDS, causality
+from undermine.analysis.exposure.locks_and_limits import locks_and_limits
+from undermine.analysis.trace_analysis import Arrows, Messages, TraceAnalysis
 from undermine.model.columns import Columns, Numbers
 from undermine.model.event import AgentInfo, Event
 
@@ -29,7 +33,7 @@ class Story:
         self.columns = Columns.of(())
 
     def did(self, name: str, op: str, resource: str = "", *, thread: str = "T1", pid: int = 1, **more: Any) -> str:
-        """`t` and `end` are moments; without `end` it is over at once, `end=0`: never. `at`: its stack."""
+        """`t` and `end` are moments; without `end` it is over at once, `end=0`: never. `at`: its call site; `stack`: all."""
         t = more.pop("t", self.now + 1)
         end = more.pop("end", t + 0.5)
         self.now = max(self.now, t)
@@ -37,12 +41,13 @@ class Story:
             "node": f"n{pid}",
             "incarnation": 1,
             "result": 1 if op.endswith(("acquire", "recv", "read")) else 0,
+            "role": "store",
             **more,
         }
-        loc = fields.pop("at", f"app:{name}#1")
+        loc = fields.pop("at", fields["stack"][0] if "stack" in fields else f"app:{name}#1")
         fields.setdefault("target", resource.partition("@")[0])
+        stack = fields.pop("stack", (loc,))
         self.events[name] = Event(
-            role="store",
             pid=pid,
             seq=len(self.events) + 1,
             t_ns=int(t * 1000),
@@ -50,7 +55,7 @@ class Story:
             op=op,
             loc=loc,
             line=1,
-            stack=(loc,),
+            stack=stack,
             resource=resource,
             thread=thread,
             **fields,
@@ -60,6 +65,28 @@ class Story:
     def process(self, pid: int, ppid: int, node: str = "", agent: str = "a", runtime: str = "r") -> None:
         node = node or f"n{pid}"
         self.processes[node, 1, pid] = AgentInfo(node, 1, pid, agent, runtime, 2, role="store", ppid=ppid)
+
+    def analysed(self, *pairs: tuple[str, str], texts: tuple[str, ...] = ("kind",)) -> TraceAnalysis:
+        """The analysis of the story with these messages, each of the kind that `texts` has at its place."""
+        columns = self.tell()
+        found = self.pairs(*pairs)
+        causes = causality(columns, found)
+        under = locks_and_limits(columns, causes.contexts)
+        kinds = np.arange(len(pairs), dtype=np.int32) % len(texts)
+        return TraceAnalysis(
+            columns=columns,
+            context=causes.context,
+            contexts=[str(n) for n in range(causes.contexts.count)],
+            cause=causes.cause,
+            cause_kind=causes.cause_kind,
+            cause_kinds=CAUSE_KINDS,
+            messages=Messages(found.send, found.recv, np.zeros(len(pairs), np.int64), kinds, kinds, texts),
+            blocking=Arrows(causes.blocking.source, causes.blocking.target, causes.blocking.kind, BLOCKS),
+            held=under.held,
+            held_sets=under.lock_sets,
+            deadline=under.deadline,
+            deadline_of=under.deadline_of,
+        )
 
     def tell(self) -> Columns:
         names = sorted(self.events, key=lambda name: (self.events[name].t_ns, self.events[name].seq))

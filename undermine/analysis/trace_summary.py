@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,15 +11,13 @@ import msgspec
 import numpy as np
 
 from undermine.analysis.client_operations import client_operation_of
+from undermine.analysis.reading.naming import masked
 from undermine.analysis.stores.usage import StoreUse, uses
 from undermine.analysis.trace_analysis import NO_CAUSE, TraceAnalysis
 from undermine.model.columns import Ids
 from undermine.model.point import CLIENT
 
 _PLACES_MAX = 3
-_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_HEX = re.compile(rf"(?<![0-9a-z])(?:{_UUID}|(?=[a-f]*\d)[0-9a-f]{{8,}})(?![0-9a-z])", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+")
 
 
 class MessageCount(msgspec.Struct, frozen=True):
@@ -224,7 +221,7 @@ def _store_pairs(analysis: TraceAnalysis) -> Iterator[StoreLinkCount]:
     found: Counter[tuple[str, str, str, str, str]] = Counter()
     rows = zip(links.source.tolist(), links.target.tolist(), links.kind.tolist(), links.details, strict=True)
     for source, target, kind, detail in rows:
-        key = _NUMBER.sub("<n>", _HEX.sub("<hex>", detail.key))
+        key = masked(detail.key)
         did, does = f"{detail.source} {key}".rstrip(), f"{detail.target} {key}".rstrip()
         found[links.kinds[kind], did, does, analysis.node(source), analysis.node(target)] += 1
     for names, count in found.most_common():

@@ -8,7 +8,9 @@ own policies on, all of them run in the user's process. A strategy without polic
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -40,15 +42,25 @@ class _Candidates:
     def __init__(self, strategy: str) -> None:
         self._strategy = strategy
         self._found: dict[str, Candidate] = {}
+        self._dropped: list[Dropped] = []
+        """The plans that the strategy itself drops."""
 
-    def plans(self, proposed: Iterable[Plan | Candidate]) -> Iterator[Plan]:
+    def plans(self, proposed: Iterable[Plan | Candidate | Dropped]) -> Iterator[Plan]:
         for each in proposed:
-            if isinstance(each, Candidate):
+            if isinstance(each, Dropped):
+                self._dropped.append(each)
+            elif isinstance(each, Candidate):
                 plan = each.plan if each.plan.why else msgspec.structs.replace(each.plan, why=each.why)
                 self._found.setdefault(plan.id, msgspec.structs.replace(each, plan=plan))
                 yield plan
             else:
                 yield each
+
+    def with_dropped(self, pruned: Pruned, settled: AbstractSet[str]) -> Pruned:
+        """A copy with the plans that the strategy dropped for the first time."""
+        new = [one for one in self._dropped if one.plan.id not in settled]
+        counts = Counter(one.rule for one in new)
+        return msgspec.structs.replace(pruned, dropped=(*new, *pruned.dropped), counts={**counts, **pruned.counts})
 
     def kept(self, plans: Iterable[Plan]) -> dict[str, Candidate]:
         """The candidates of these plans. A plan that no prediction proposed has no reasons."""
@@ -90,7 +102,7 @@ class Proposing:
             pruned = prune(plans, taken, user_policies, here, history.seed, earlier, tried)
             if isinstance(strategy, Arranges):
                 pruned = msgspec.structs.replace(pruned, kept=tuple(strategy.arrange(pruned.kept, history)))
-        pruned = _capped(pruned, _cap(strategy), left)
+        pruned = candidates.with_dropped(_capped(pruned, _cap(strategy), left), history.settled)
         return Proposal(pruned, candidates.kept(pruned.kept))
 
     def refuse_unknown(self, strategies: Iterable[Strategy]) -> None:

@@ -1,12 +1,21 @@
-"""Readable names from call stacks: the telling function of a stack, and the sender of a message."""
+"""Readable names: the telling function of a call stack, the sender of a message, names without numbers and ids."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from undermine.model.event import functions
 
 _CALLERS_MAX = 2
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_HEX = re.compile(rf"(?<![0-9a-z])(?:{_UUID}|(?=[a-f]*\d)[0-9a-f]{{8,}})(?![0-9a-z])", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+
+
+def masked(name: str) -> str:
+    """The name of a key with placeholders for ids and numbers, which differ from run to run."""
+    return _NUMBER.sub("<n>", _HEX.sub("<hex>", name))
 
 
 def module(function: str) -> str:

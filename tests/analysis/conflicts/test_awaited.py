@@ -1,0 +1,174 @@
+"""Waits that a message of another node ends: which of them would last for ever without it, and which rule excludes the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from story import Story
+
+from undermine.analysis.conflicts.awaited import (
+    BY_CLIENT,
+    FOR_WORK,
+    LIMITED,
+    POLL,
+    SAME_REQUEST,
+    AwaitedMessage,
+    awaited_messages,
+)
+from undermine.analysis.conflicts.origins import Origins
+
+S = 1_000_000_000
+
+
+def found(story: Story, *pairs: tuple[str, str], **more: Any) -> list[AwaitedMessage]:
+    return awaited_messages(Origins(story.analysed(*pairs)), **more)
+
+
+def request(story: Story) -> None:
+    """The node n1 handles a request of n3 in the thread T1."""
+    story.did("ask", "net.send", pid=3)
+    story.did("asked", "net.recv")
+
+
+def wait_for_message(story: Story, op: str = "event.wait", signal: str = "event.set", **more: Any) -> None:
+    """The thread T1 waits, and a message of n2, which T2 handles, ends the wait."""
+    t = story.now + 1
+    story.did("wait", op, "e@1", t=t, end=t + 8, **more)
+    story.did("send", "net.send", pid=2, t=t + 1)
+    story.did("recv", "net.recv", thread="T2", t=t + 2)
+    story.did("set", signal, "e@1", thread="T2", t=t + 7)
+    story.now = t + 8
+
+
+PAIRS = (("ask", "asked"), ("send", "recv"))
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_a_handler_waits_for_a_message_of_another_node(story: Story) -> None:
+    request(story)
+    wait_for_message(story)
+    [pair] = found(story, *PAIRS)
+    assert (story.name(pair.wait), story.name(pair.signal), story.name(pair.message)) == ("wait", "set", "send")
+    assert (pair.kind, pair.rule, pair.own_request) == ("set", "", False)
+
+
+def test_a_time_limit_ends_the_wait_too(story: Story) -> None:
+    request(story)
+    wait_for_message(story, size=20_000)
+    [pair] = found(story, *PAIRS)
+    assert pair.rule == LIMITED
+
+
+def test_a_limit_that_each_pass_of_a_loop_sets_anew_ends_nothing(story: Story) -> None:
+    request(story)
+    story.did("first", "event.wait", "e@1", at="app:wait#1", size=1_000, end=story.now + 2)
+    story.now += 1
+    wait_for_message(story, size=20_000, at="app:wait#1")
+    [pair] = found(story, *PAIRS)
+    assert pair.rule == ""
+
+
+def test_the_source_may_show_that_a_limited_wait_is_repeated(story: Story) -> None:
+    request(story)
+    wait_for_message(story, size=20_000)
+    [pair] = found(story, *PAIRS, in_loop=lambda stack: stack == ("app:wait#1",))
+    assert pair.rule == ""
+
+
+def test_a_thread_that_waits_for_work_may_wait_for_ever(story: Story) -> None:
+    wait_for_message(story)
+    [pair] = found(story, PAIRS[1])
+    assert pair.rule == FOR_WORK
+
+
+def test_a_thread_that_waits_for_the_answer_to_its_own_request_may_not(story: Story) -> None:
+    story.did("request", "net.send")
+    story.did("requested", "net.recv", pid=2)
+    wait_for_message(story)
+    [pair] = found(story, ("request", "requested"), PAIRS[1])
+    assert (pair.rule, pair.own_request) == ("", True)
+
+
+def test_clients_are_never_crashed(story: Story) -> None:
+    request(story)
+    t = story.now + 1
+    story.did("wait", "event.wait", "e@1", t=t, end=t + 8)
+    story.did("send", "net.send", pid=2, t=t + 1, node="client", role="client")
+    story.did("recv", "net.recv", thread="T2", t=t + 2)
+    story.did("set", "event.set", "e@1", thread="T2", t=t + 7)
+    [pair] = found(story, *PAIRS)
+    assert pair.rule == BY_CLIENT
+
+
+def test_without_the_message_nobody_would_hold_the_lock(story: Story) -> None:
+    request(story)
+    t = story.now + 1
+    story.did("send", "net.send", pid=2, t=t)
+    story.did("recv", "net.recv", thread="T2", t=t + 1)
+    story.did("take", "lock.acquire", "e@1", thread="T2", t=t + 2)
+    story.did("wait", "lock.acquire", "e@1", t=t + 3, end=t + 8)
+    story.did("set", "lock.release", "e@1", thread="T2", t=t + 7)
+    [pair] = found(story, *PAIRS)
+    assert pair.rule == SAME_REQUEST
+
+
+def test_a_lock_that_two_messages_take_and_release_can_stay_locked(story: Story) -> None:
+    request(story)
+    t = story.now + 1
+    story.did("send1", "net.send", pid=2, t=t)
+    story.did("recv1", "net.recv", thread="T2", t=t + 1)
+    story.did("take", "lock.acquire", "e@1", thread="T2", t=t + 2)
+    story.did("wait", "lock.acquire", "e@1", t=t + 3, end=t + 8)
+    story.did("send", "net.send", pid=2, t=t + 4)
+    story.did("recv", "net.recv", thread="T2", t=t + 5)
+    story.did("set", "lock.release", "e@1", thread="T2", t=t + 7)
+    [pair] = found(story, *PAIRS, ("send1", "recv1"))
+    assert (story.name(pair.message), pair.rule) == ("send", "")
+
+
+# --- polling
+
+
+def poll(story: Story, *, clock: bool = False, lock: str = "l@1") -> None:
+    """The thread T1 asks n2 for something and looks again and again, under a lock, whether it is done."""
+    story.did("request", "net.send", stack=("app:ask#1", "app:main#1"))
+    story.did("requested", "net.recv", pid=2)
+    for n in (1, 2):
+        story.did(f"sleep{n}", "sleep", stack=("app:until_done#3", "app:main#2"), t=story.now + 1, end=story.now + 8)
+        if n == 2:
+            story.did("send", "net.send", pid=2)
+            story.did("recv", "net.recv", thread="T2")
+            story.did("locked", "lock.acquire", lock, thread="T2")
+            story.did("set", "lock.release", lock, thread="T2")
+        story.now += 8
+        for what in ("acquire", "release"):
+            story.did(f"{what}{n}", f"lock.{what}", "l@1", stack=("app:look#1", "app:until_done#1", "app:main#2"))
+        if clock:
+            story.did(f"clock{n}", "clock", stack=("app:until_done#2", "app:main#2"))
+    story.did("after", "file.write", stack=("app:save#1", "app:main#3"))
+
+
+POLLED = (("request", "requested"), ("send", "recv"))
+
+
+def test_a_loop_that_looks_under_a_lock_was_ended_by_who_held_the_lock_meanwhile(story: Story) -> None:
+    poll(story)
+    [pair] = found(story, *POLLED)
+    assert (story.name(pair.wait), story.name(pair.signal), story.name(pair.message)) == ("sleep2", "set", "send")
+    assert (pair.kind, pair.rule, pair.own_request) == (POLL, "", True)
+
+
+def test_a_loop_that_looks_at_the_clock_has_a_limit(story: Story) -> None:
+    poll(story, clock=True)
+    [pair] = found(story, *POLLED)
+    assert pair.rule == LIMITED
+
+
+def test_who_held_another_lock_did_not_end_the_loop(story: Story) -> None:
+    poll(story, lock="other@2")
+    assert found(story, *POLLED) == []

@@ -1,0 +1,134 @@
+"""Writes of a node that dies, and operations of recovery that read them: which pairs there are, and which rule excludes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from story import Story
+
+from undermine.analysis.conflicts.left_behind import RESET, SEEN, Crashed, LeftBehind, Run, left_behind
+from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.recovery import Usual
+
+FOLDER = "/runs/{run}/n1/"
+
+
+class OneRun(Story):
+    """The node n1 with its files; `reborn` is its next life."""
+
+    def __init__(self, run: int) -> None:
+        super().__init__()
+        self.run = run
+
+    def file(self, op: str, path: str, *, reborn: bool = False, **more: Any) -> None:
+        pid = 11 if reborn else 1
+        name = f"{op} {path} {len(self.events)}"
+        stack = more.pop("stack", (f"app:{op}_{path}#1", "app:boot#1" if reborn else "app:serve#1"))
+        resource = FOLDER.format(run=self.run) + path
+        more = {"node": "n1", "incarnation": 2 if reborn else 1, "target": path, "stack": stack, **more}
+        self.did(name, f"file.{op}", resource, pid=pid, **more)
+
+
+def fault_free(*, more: bool = True) -> OneRun:
+    """A first start that finds nothing; then the node creates, fills and renames a file."""
+    run = OneRun(1)
+    run.file("open", "data", stack=("app:open_data#1", "app:boot#1"), error="ENOENT")
+    if more:
+        run.file("create", "data")
+        run.file("write", "data")
+        run.file("unlink", "old")
+    return run
+
+
+def faulty(
+    *before: tuple[str, str], after: tuple[tuple[str, str], ...] = (("open", "data"), ("read", "data"))
+) -> OneRun:
+    """The node does the operations `before`, dies, and does those `after` when it is back."""
+    run = OneRun(2)
+    run.file("open", "data", stack=("app:open_data#1", "app:boot#1"), error="ENOENT")
+    for op, path in before:
+        run.file(op, path)
+    run.now += 10
+    for op, path in after:
+        run.file(op, path, reborn=True)
+    return run
+
+
+def pairs(good: OneRun, bad: OneRun, crash_at: float) -> list[LeftBehind]:
+    good_origins = Origins(good.analysed())
+    crashed = Crashed(Origins(bad.analysed()), "n1", int(crash_at * 1000))
+    return left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
+
+
+def told(found: list[LeftBehind], rule: str = "") -> set[tuple[str, str, bool]]:
+    return {(pair.write.effect, pair.resource.name, pair.after) for pair in found if pair.rule == rule}
+
+
+def test_recovery_may_find_each_state_that_the_node_leaves() -> None:
+    found = pairs(fault_free(), faulty(), 5)
+    assert told(found) == {("create", "data", True), ("write", "data", True)}
+    assert all(pair.by_restarted and pair.exact for pair in found)
+    [after_write] = [pair for pair in found if pair.write.effect == "write"]
+    assert after_write.before is not None
+    assert after_write.before.effect == "create"
+
+
+def test_a_state_that_recovery_has_found_is_harmless() -> None:
+    found = pairs(fault_free(), faulty(("create", "data"), ("write", "data")), 5)
+    assert told(found) == {("create", "data", True)}
+    assert ("write", "data", True) in told(found, SEEN)
+    assert ("create", "data", False) in told(found, SEEN), "the first start of the node found nothing there"
+
+
+def test_a_file_that_recovery_writes_first_is_never_found() -> None:
+    found = pairs(fault_free(), faulty(after=(("create", "data"), ("open", "data"), ("read", "data"))), 5)
+    assert told(found) == set()
+    assert told(found, RESET) == {("create", "data", True), ("create", "data", False), ("write", "data", True)}
+
+
+def test_files_that_recovery_does_not_read_do_not_matter() -> None:
+    assert pairs(fault_free(), faulty(after=(("stat", "other"), ("fsync", "data"))), 5) == []
+
+
+def test_a_listing_notices_names_that_come_and_go_but_not_contents() -> None:
+    good = OneRun(1)
+    for op, path in (("create", "logs/1"), ("write", "logs/1"), ("unlink", "logs/1")):
+        good.file(op, path)
+    found = pairs(good, faulty(after=(("list", "logs"),)), 5)
+    assert {effect for effect, _, after in told(found) if after} == {"create", "delete"}
+
+
+def test_a_rename_deletes_one_name_and_creates_another() -> None:
+    good = OneRun(1)
+    folder = FOLDER.format(run=1)
+    good.did("rename", "file.rename", f"{folder}data.tmp -> {folder}data", pid=1, node="n1", target="data.tmp -> data")
+    assert told(pairs(good, faulty(), 5)) == {("create", "data", True)}
+
+
+def test_other_nodes_read_only_shared_files() -> None:
+    bad = faulty(after=(("stat", "other"),))
+    for path in ("/runs/2/n2/data", "/runs/2/n1/data"):
+        bad.did(f"look {path}", "file.stat", path, pid=2, target="data", at="app:take_over#1")
+    assert {pair.read.exact for pair in pairs(fault_free(), bad, 5)} == {"/runs/2/n1/data"}
+
+
+@pytest.mark.parametrize("role", ["store", "master"])
+def test_objects_live_on_other_nodes_only(role: str) -> None:
+    """A message of n1 changes an object on n2, which n2 reads when it handles a message of the restarted n1."""
+
+    def change(run: OneRun, life: int, op: str) -> None:
+        pid = 10 * life + 1
+        run.did(f"send{life}", "net.send", pid=pid, node="n1", incarnation=1 + life)
+        run.did(f"recv{life}", "net.recv", pid=2, role=role)
+        run.did(f"{op}{life}", f"heap.{op}", "app:jobs[1].commit", pid=2, role=role, target="app:jobs[<n>].commit")
+
+    good, bad = OneRun(1), OneRun(2)
+    change(good, 0, "write")
+    bad.file("write", "log")
+    bad.now += 10
+    change(bad, 1, "read")
+    good_origins = Origins(good.analysed(("send0", "recv0")))
+    crashed = Crashed(Origins(bad.analysed(("send1", "recv1"))), "n1", 5000)
+    found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
+    assert told(found) == ({("write", "app:jobs[<n>].commit", True)} if role == "master" else set())

@@ -1,0 +1,189 @@
+"""Crashes and lost messages where correct runs show that the time of the fault matters: which plans, in which order, and why."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from undermine.analysis.conflicts.awaited import LIMITED
+from undermine.analysis.conflicts.left_behind import SEEN
+from undermine.model.columns import Columns
+from undermine.model.event import Event
+from undermine.model.faults import Crash, Drop, Error, FaultLimits, Reboot, nodes_of
+from undermine.model.plan import At, Plan, Then, final_at, point_at
+from undermine.model.point import Point, client_point, point_of
+from undermine.model.predictions.candidate import Candidate
+from undermine.protocols import Dropped, History, PastRun
+from undermine.strategies.fcatch import Fcatch
+from undermine.testing import CAPABILITIES, event, history
+
+MS = 1_000_000
+FAULT_FREE, FAULTY = 1, 2
+PUT = client_point("put", "n1")
+
+
+class Trace:
+    """A hand-made run of the nodes n1 and n2."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.now = 0
+
+    def did(self, op: str, *stack: str, node: str = "n1", life: int = 1, thread: str = "T", **more: object) -> Event:
+        self.now += 1
+        pid = int(node[1:]) * 10 + life if node != "client" else 99
+        locs = tuple(f"app:{loc}#1" for loc in stack)
+        fields: dict[str, object] = {
+            "pid": pid,
+            "incarnation": life,
+            "seq": self.now,
+            "t_ns": self.now * MS,
+            "end_ns": self.now * MS + 1,
+            "thread": thread,
+            "stack": locs,
+            "role": node[:1] if node != "client" else "client",
+            **more,
+        }
+        found = event(op, node, locs[0], **fields)  # type: ignore[arg-type]
+        self.events.append(found)
+        return found
+
+    def message(self, sender: str, receiver: str, *stack: str, thread: str = "T", **more: object) -> None:
+        """A message on a connection of its own."""
+        at, to = f"10.0.0.1:{4000 + self.now}", "10.0.0.2:20001"
+        self.did(
+            "net.send",
+            *stack,
+            node=sender,
+            resource=f"{at}>{to}/1",
+            size=5,
+            result=5,
+            target=f"peer:{receiver}",
+            **more,
+        )
+        self.did("net.recv", "receive", node=receiver, resource=f"{to}>{at}/1", size=9, result=5, thread=thread)
+
+    def points(self) -> list[Point]:
+        kinds = ("file", "net")
+        return list(dict.fromkeys(point_of(e) for e in self.events if e.kind in kinds and e.node != "client"))
+
+
+def waiting(limit_ns: int = 0) -> Trace:
+    """n1 handles a request of m3, waits, and a message of m2 ends the wait."""
+    trace = Trace()
+    trace.did("file.read", "load", node="m2")
+    trace.message("m3", "n1", "ask")
+    wait = trace.did("event.wait", "wait", resource="e@1", size=limit_ns)
+    trace.message("m2", "n1", "report", thread="T2")
+    trace.did("event.set", "handle", resource="e@1", thread="T2")
+    trace.events[trace.events.index(wait)] = msgspec.structs.replace(wait, end_ns=(trace.now + 1) * MS)
+    trace.did("file.write", "after")
+    return trace
+
+
+def storing() -> Trace:
+    """n1 finds nothing at its start; while clients are served, it creates and fills a file."""
+    trace = Trace()
+    trace.did("file.open", "load", "boot", target="state", resource="/1/state", error="ENOENT")
+    trace.did("client.op", "put", node="client")
+    trace.did("file.create", "save", target="state", resource="/1/state")
+    trace.did("file.write", "save", target="state", resource="/1/state")
+    return trace
+
+
+def crashed(*, late: bool = False) -> Trace:
+    """The same, but n1 dies before it saves, or afterwards, and starts again."""
+    trace = storing()
+    if not late:
+        trace.events = trace.events[:2]
+    trace.now = 100
+    trace.did("file.open", "load", "boot", target="state", resource="/1/state", life=2)
+    trace.did("file.read", "load", "boot", target="state", resource="/1/state", life=2)
+    return trace
+
+
+def told(
+    trace: Trace, faulty: Trace | None = None, runs: tuple[PastRun, ...] = (), limits: FaultLimits | None = None
+) -> History:
+    given = history([*trace.points(), PUT], runs, settled=frozenset(run.plan.id for run in runs), limits=limits)
+    return msgspec.structs.replace(
+        given,
+        fault_free=(FAULT_FREE,),
+        columns=lambda run: Columns.of((trace if run == FAULT_FREE else faulty or trace).events),
+        fired_ns=lambda _: 50 * MS,
+        faulty=(FAULTY,) if faulty else (),
+    )
+
+
+def observed(strategy: Fcatch, given: History) -> tuple[PastRun, ...]:
+    """The runs that the strategy learns from, as if all of them had failed: only `faulty` ones are learnt from here."""
+    plans = [each.plan for each in strategy.propose(given) if isinstance(each, Candidate)]
+    return tuple(PastRun(100 + n, 0, n, plan, "fired", True) for n, plan in enumerate(plans))
+
+
+def predicted(
+    trace: Trace, faulty: Trace | None = None, limits: FaultLimits | None = None
+) -> tuple[list[Plan], list[Dropped]]:
+    strategy = Fcatch()
+    runs = observed(strategy, told(trace, faulty, limits=limits))
+    found = list(strategy.propose(told(trace, faulty, runs, limits)))
+    plans = [each.plan for each in found if isinstance(each, Candidate)]
+    return plans, [each for each in found if isinstance(each, Dropped)]
+
+
+@pytest.mark.parametrize(("crash", "nth"), [("early", 1), ("middle", 2), ("late", 3)])
+def test_it_learns_from_a_crash_of_each_role_while_clients_are_served(crash: str, nth: int) -> None:
+    strategy = Fcatch(Fcatch.Options(crash=crash))  # type: ignore[arg-type]
+    plans = [run.plan for run in observed(strategy, told(waiting()))]
+    assert all(plan.steps[0].trigger == At(PUT, nth=nth) for plan in plans)
+    hit = {(type(plan.steps[0].fault), nodes_of(plan.steps[0].fault)) for plan in plans}
+    assert {(Crash, ("n1",)), (Reboot, ("n1",)), (Crash, ("m2",)), (Reboot, ("m2",))} <= hit
+
+
+def test_a_message_that_another_node_waits_for_is_lost_in_three_ways() -> None:
+    plans, _ = predicted(waiting())
+    assert [type(plan.steps[0].fault) for plan in plans] == [Crash, Error, Drop]
+    assert {point_at(plan.steps[0].trigger).get("loc") for plan in plans} == {"app:report#1"}
+    assert plans[0].why == "n1 waits for it without a time limit"
+
+
+def test_a_plan_that_a_rule_drops_names_the_rule() -> None:
+    plans, dropped = predicted(waiting(limit_ns=100_000 * MS))
+    assert plans == []
+    assert [(one.rule, point_at(one.plan.steps[0].trigger).get("loc")) for one in dropped] == [
+        (LIMITED, "app:report#1")
+    ]
+
+
+def test_a_crash_after_each_write_whose_state_recovery_has_not_found() -> None:
+    plans, dropped = predicted(storing(), crashed())
+    moments = {final_at(plan.steps[0].trigger) for plan in plans}
+    assert {(at.point.get("op"), at.place) for at in moments if at} == {
+        ("file.create", "after"),
+        ("file.write", "after"),
+    }
+    assert all(isinstance(plan.steps[0].fault, Reboot) for plan in plans), "the restarted node reads it"
+    assert all(isinstance(plan.steps[0].trigger, Then) for plan in plans), "clients are served then"
+    assert [one.rule for one in dropped] == [SEEN], "the first start found nothing"
+
+
+def test_a_state_that_any_recovery_has_found_is_not_tried() -> None:
+    plans, dropped = predicted(storing(), crashed(late=True))
+    assert [point_at(plan.steps[0].trigger).get("op") for plan in plans] == ["file.create"]
+    assert {one.rule for one in dropped} == {SEEN}
+
+
+def test_only_the_faults_that_the_user_allows() -> None:
+    nodes = {"n1": "n", "m2": "m", "m3": "m"}
+    limits = FaultLimits(("drop",), capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
+    plans, _ = predicted(waiting(), limits=limits)
+    assert [type(plan.steps[0].fault) for plan in plans] == [Drop]
+
+
+def test_it_says_what_it_found_and_dropped() -> None:
+    strategy = Fcatch()
+    given = told(waiting())
+    list(strategy.propose(told(waiting(), runs=observed(strategy, given))))
+    (remark,) = strategy.remarks()
+    assert "1 awaited messages" in remark
+    assert strategy.remarks() == []

@@ -1,0 +1,110 @@
+"""Accesses to resources that outlive a node, or that live on another one: files, keys of external stores, objects on the heap.
+
+An operation may access several resources: a rename deletes one name and creates another, a transaction has several commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from undermine.analysis.reading.naming import masked
+from undermine.analysis.stores.commands import TABLES, CommandEffect, nothing
+from undermine.analysis.stores.operations import StoreReader
+from undermine.model.columns import Columns
+
+Effect = Literal["create", "write", "delete", "read", "exists", "list"]
+CHANGES: frozenset[Effect] = frozenset({"create", "write", "delete"})
+LOOKS: frozenset[Effect] = frozenset({"read", "exists", "list"})
+
+_FILES: dict[str, Effect] = {
+    "file.open": "read",
+    "file.read": "read",
+    "file.map_read": "read",
+    "file.create": "create",
+    "file.mkdir": "create",
+    "file.write": "write",
+    "file.map_write": "write",
+    "file.truncate": "write",
+    "file.unlink": "delete",
+    "file.rmdir": "delete",
+    "file.stat": "exists",
+    "file.list": "list",
+}
+_HEAP: dict[str, Effect] = {"heap.read": "read", "heap.write": "write"}
+_RENAME = "file.rename"
+_ARROW = " -> "
+
+
+class Resource(NamedTuple):
+    """The name of a resource that runs agree on."""
+
+    kind: Literal["file", "key", "object"]
+    name: str
+    """With placeholders for numbers and ids."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    @property
+    def folder(self) -> Resource:
+        """The folder that a file is in."""
+        return Resource(self.kind, self.name.rpartition("/")[0] or ".")
+
+
+class Access(NamedTuple):
+    """One access of one operation."""
+
+    row: int
+    resource: Resource
+    exact: str
+    """The name of the resource in this run."""
+    effect: Effect
+
+    @property
+    def changes(self) -> bool:
+        return self.effect in CHANGES
+
+
+def accesses(columns: Columns) -> list[Access]:
+    """All accesses of a run, by time."""
+    return sorted((*_to_files(columns), *_to_objects(columns), *_to_keys(columns)))
+
+
+def _to_files(columns: Columns) -> Iterator[Access]:
+    for row in columns.find(*_FILES, _RENAME).tolist():
+        target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
+        op = columns.name(row)
+        if op != _RENAME:
+            yield Access(row, Resource("file", target), exact, _FILES[op])
+            continue
+        old, _, new = target.partition(_ARROW)
+        old_exact, _, new_exact = exact.partition(_ARROW)
+        yield Access(row, Resource("file", old), old_exact, "delete")
+        yield Access(row, Resource("file", new), new_exact, "create")
+
+
+def _to_objects(columns: Columns) -> Iterator[Access]:
+    for row in columns.find(*_HEAP).tolist():
+        target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
+        yield Access(row, Resource("object", target), exact, _HEAP[columns.name(row)])
+
+
+def _to_keys(columns: Columns) -> Iterator[Access]:
+    for operation in StoreReader(columns, TABLES).operations():
+        for command in operation.commands:
+            for key in command.keys:
+                exact = f"{operation.store} {key}"
+                for effect in _effects(command.effect):
+                    yield Access(operation.row, Resource("key", masked(key)), exact, effect)
+
+
+def _effects(effect: CommandEffect) -> Iterator[Effect]:
+    if effect.takes or effect.ends or effect.clears or effect.drops is not nothing:
+        yield "delete"
+    if effect.puts is not nothing or effect.writes is not nothing or effect.makes or effect.moves or effect.touches:
+        yield "write"
+    if effect.takes or effect.reads:
+        yield "read"
+    if effect.asks:
+        yield "exists"

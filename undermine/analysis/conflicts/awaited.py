@@ -1,0 +1,219 @@
+"""Waits that would last for ever if another node died: a wait, the signal that ended it, and the message that led to the signal.
+
+A run without faults shows for each wait the operation that ended it. If a message of another node caused that operation, and
+nothing else ends the wait, a crash of the other node before the message leaves the wait open. Pairs that a rule excludes are kept
+with the name of the rule, so that they can be counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from undermine.analysis.causality.blocking import BLOCKS, LOCK, SEMAPHORE
+from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.polling import PollLoop, poll_loops, stays_within
+from undermine.analysis.reading.rows import AT_ONCE
+from undermine.model.point import CLIENT
+
+BY_CLIENT = "a client's request ends the wait"
+SAME_REQUEST = "the request that ends the wait also began it"
+LIMITED = "the wait has a time limit"
+FOR_WORK = "the thread waits for work"
+
+POLL = "poll"
+_HANDLERS_MAX = 2
+"""Without other evidence, the answer to the loop's own request ended it, if at most this number of messages was handled during
+the last pause."""
+
+InLoop = Callable[[Sequence[str]], bool]
+"""Does the source show that the wait at this call stack is repeated without any limit?"""
+
+
+class AwaitedMessage(NamedTuple):
+    """A wait that ended because of a message of another node."""
+
+    wait: int
+    signal: int
+    """The operation that ended the wait."""
+    message: int
+    """The operation on the other node that led to the signal."""
+    kind: str
+    """How the wait was ended: one of BLOCKS, or POLL."""
+    evidence: str
+    """In words: how it is known that this signal ended it."""
+    own_request: bool = False
+    """Does the thread or task wait for the answer to its own request?"""
+    rule: str = ""
+    """The rule that excludes it; "" if none does."""
+
+
+def not_in_loop(_: Sequence[str]) -> bool:
+    """The answer where the source is not known."""
+    return False
+
+
+def awaited_messages(origins: Origins, in_loop: InLoop = not_in_loop) -> list[AwaitedMessage]:
+    """All waits of nodes that a message of another node ended, by time."""
+    finder = _Finder(origins, in_loop)
+    return sorted((*finder.waits(), *finder.polls()))
+
+
+class _Finder:
+    def __init__(self, origins: Origins, in_loop: InLoop) -> None:
+        self._origins, self._in_loop = origins, in_loop
+        self._analysis, self._columns = origins.analysis, origins.analysis.columns
+
+    # --- waits of the standard kinds
+
+    def waits(self) -> Iterator[AwaitedMessage]:
+        edges = self._analysis.blocking
+        for signal, wait, kind in zip(edges.source.tolist(), edges.target.tolist(), edges.kind.tolist(), strict=True):
+            message = self._message_of(signal, wait)
+            if message >= 0:
+                rule = self._rule(wait, signal, message, kind)
+                name = BLOCKS[kind]
+                yield AwaitedMessage(
+                    wait, signal, message, name, f"{name} of the same object", self._own(wait, signal), rule
+                )
+
+    def _message_of(self, signal: int, wait: int) -> int:
+        return -1 if self._origins.node[wait] == CLIENT else self._origins.remote(signal)
+
+    def _own(self, wait: int, signal: int) -> bool:
+        return self._origins.answers(signal, int(self._analysis.context[wait]), wait)
+
+    def _rule(self, wait: int, signal: int, message: int, kind: int) -> str:
+        if self._origins.node[message] == CLIENT:
+            return BY_CLIENT
+        if kind in (LOCK, SEMAPHORE) and self._taken_by_same_request(signal, message):
+            return SAME_REQUEST
+        return LIMITED if self._is_limited(wait) else self._for_work(wait, signal)
+
+    def _for_work(self, wait: int, signal: int) -> str:
+        on_behalf = self._origins.is_requested(wait) or self._own(wait, signal)
+        return "" if on_behalf else FOR_WORK
+
+    def _taken_by_same_request(self, release: int, message: int) -> bool:
+        """Did the message also lead to the acquire? Then without it nobody would hold the lock."""
+        columns, context = self._columns, self._analysis.context
+        takes = columns.find("lock.acquire", "sem.acquire")
+        takes = takes[: np.searchsorted(takes, release)]
+        takes = takes[(columns.resource[takes] == columns.resource[release]) & (context[takes] == context[release])]
+        return len(takes) > 0 and self._origins.remote(int(takes[-1])) == message
+
+    def _is_limited(self, wait: int) -> bool:
+        """Was a finite time limit in force for the whole wait? A limit that each pass of a loop sets anew isn't one."""
+        if not len(self._analysis.deadline) or not self._analysis.deadline[wait]:
+            return False
+        if int(self._analysis.deadline_of[wait]) != wait:
+            return True
+        if self._repeats(wait):
+            return False
+        return not self._in_loop(self._columns.stacks[int(self._columns.stack[wait])])
+
+    def _repeats(self, wait: int) -> bool:
+        """Did the limit run out, at this wait or an adjacent one, and the thread or task waited on at the same place?"""
+        columns = self._columns
+        rows = self._same_waits.get(self._wait_key(wait), [])
+        at = rows.index(wait)
+        for first, second in itertools.pairwise(rows[max(0, at - 1) : at + 2]):
+            ran_out = columns.end[first] and columns.end[first] - columns.t[first] >= columns.size[first]
+            if ran_out and self._same_call(first, second):
+                return True
+        return False
+
+    def _same_call(self, first: int, second: int) -> bool:
+        """Did the thread or task stay in the function between the two waits, without a look at the clock?"""
+        columns, stack = self._columns, int(self._columns.stack[first])
+        rows = np.arange(first + 1, second)
+        rows = rows[self._analysis.context[rows] == self._analysis.context[first]]
+        return all(columns.name(row) != "clock" and stays_within(columns, stack, row) for row in rows.tolist())
+
+    def _wait_key(self, row: int) -> tuple[int, int, int]:
+        columns = self._columns
+        return int(self._analysis.context[row]), int(columns.stack[row]), int(columns.resource[row])
+
+    @cached_property
+    def _same_waits(self) -> dict[tuple[int, int, int], list[int]]:
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for row in np.unique(self._analysis.blocking.target).tolist():
+            found.setdefault(self._wait_key(row), []).append(row)
+        rows = np.flatnonzero(self._columns.size > AT_ONCE)
+        for row in rows[np.isin(self._columns.op[rows], self._wait_ops)].tolist():
+            key = self._wait_key(row)
+            if row not in found.get(key, ()):
+                found.setdefault(key, []).append(row)
+        return {key: sorted(rows) for key, rows in found.items()}
+
+    @property
+    def _wait_ops(self) -> list[int]:
+        names = ("cond.wait", "event.wait", "future.wait", "queue.get", "sem.acquire", "lock.acquire", "join")
+        return [self._columns.id_of(name) for name in names]
+
+    # --- polling
+
+    def polls(self) -> Iterator[AwaitedMessage]:
+        for loop in poll_loops(self._analysis):
+            if self._origins.node[loop.last] == CLIENT:
+                continue
+            for signal, evidence in self._signals(loop):
+                message = self._origins.remote(signal)
+                own = self._own(loop.last, signal)
+                yield AwaitedMessage(
+                    loop.last, signal, message, POLL, evidence, own, self._poll_rule(loop, signal, message, own)
+                )
+
+    def _poll_rule(self, loop: PollLoop, signal: int, message: int, own: bool) -> str:
+        if self._origins.node[message] == CLIENT:
+            return BY_CLIENT
+        if self._looks_at_clock(loop):
+            return LIMITED
+        return "" if own or self._origins.is_requested(loop.last) else FOR_WORK
+
+    def _looks_at_clock(self, loop: PollLoop) -> bool:
+        """Does the body read a clock, or was a time limit in force that the pauses did not set?"""
+        columns, analysis = self._columns, self._analysis
+        if any(columns.name(row) == "clock" for row in loop.body):
+            return True
+        by = {
+            int(analysis.deadline_of[row]) for row in loop.pauses if len(analysis.deadline) and analysis.deadline[row]
+        }
+        return bool(by - set(loop.pauses))
+
+    def _signals(self, loop: PollLoop) -> Iterator[tuple[int, str]]:
+        """The operations that may have ended the loop, those with the best evidence alone."""
+        columns = self._columns
+        rows = self._meanwhile(loop)
+        read = {columns.text(int(columns.resource[row])) for row in loop.body if columns.name(row) == "heap.read"}
+        written = [
+            row
+            for row in rows
+            if columns.name(row) == "heap.write" and columns.text(int(columns.resource[row])) in read
+        ]
+        if written:
+            yield written[-1], f"it wrote {columns.text(int(columns.resource[written[-1]]))}, which the loop reads"
+            return
+        locks = {int(columns.resource[row]) for row in loop.body if columns.name(row) == "lock.acquire"}
+        locked = [row for row in rows if columns.name(row) == "lock.release" and int(columns.resource[row]) in locks]
+        if locked:
+            yield locked[-1], "it held a lock that the loop takes to look"
+            return
+        handled: Counter[int] = Counter(self._origins.remote(row) for row in rows)
+        if not locks and len(handled) <= _HANDLERS_MAX:
+            for message in handled:
+                signal = max(row for row in rows if self._origins.remote(row) == message)
+                if self._own(loop.last, signal):
+                    yield signal, "its message was handled during the last pause"
+
+    def _meanwhile(self, loop: PollLoop) -> list[int]:
+        """The operations of other threads and tasks of the process, caused by another node, from the last pause to the end."""
+        columns, context = self._columns, self._analysis.context
+        rows = np.arange(loop.last + 1, loop.left)
+        rows = rows[(columns.process[rows] == columns.process[loop.last]) & (context[rows] != context[loop.last])]
+        return [row for row in rows.tolist() if self._origins.remote(row) >= 0]

@@ -1,0 +1,240 @@
+"""What a crashed node leaves behind: a write of the node, and an operation of recovery that reads the same resource.
+
+Recovery reads whatever the crash left there. Runs that went well show one such state. If the node dies a bit earlier or later,
+recovery finds the state before the write, or after it. Writes come from fault-free runs and from the run with the fault, reads
+from its recovery. Pairs that a rule excludes are kept with the name of the rule, so that they can be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from undermine.analysis.conflicts.accesses import Access, Resource, accesses
+from undermine.analysis.conflicts.origins import Mask, Origins
+from undermine.analysis.conflicts.recovery import Usual, recovery
+from undermine.model.columns import Columns
+from undermine.model.point import CLIENT
+
+RESET = "recovery writes it before it reads it"
+_CONTENT = frozenset({"file.read", "file.map_read"})
+SEEN = "a recovery that went well has found it in this state"
+
+
+class Crashed(NamedTuple):
+    """A run in which a node was crashed, and that went well."""
+
+    origins: Origins
+    node: str
+    at_ns: int
+
+
+class LeftBehind(NamedTuple):
+    """A write of a node that may crash, and an operation of recovery that reads the same resource."""
+
+    resource: Resource
+    write: Access
+    after: bool
+    """Does recovery find the state after the write? Otherwise the state before it: nothing had been written."""
+    run: int
+    """The number of the run that shows the write, among the fault-free runs; -1 if it is the run with the fault."""
+    before: Access | None
+    """The write of the same resource before this one."""
+    read: Access
+    exact: bool
+    """Do both have the same name, also without placeholders?"""
+    by_restarted: bool
+    """Does the restarted node read it itself?"""
+    rule: str = ""
+    """The rule that excludes it; "" if none does."""
+
+
+class Run:
+    """One run: its origins and its accesses by resource."""
+
+    def __init__(self, origins: Origins) -> None:
+        self.origins = origins
+        self.columns = origins.analysis.columns
+        self.accesses = accesses(self.columns)
+        self.roles = [process.role for process in self.columns.processes]
+
+    def role(self, row: int) -> str:
+        return self.roles[int(self.columns.process[row])]
+
+    def site(self, access: Access) -> tuple[str, str, tuple[str, ...]]:
+        """The place of an access that recurs: its role, operation and call stack."""
+        row = access.row
+        return self.role(row), self.columns.name(row), self.columns.stacks[int(self.columns.stack[row])]
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The files and keys that several nodes access."""
+        nodes: dict[str, set[str]] = {}
+        for access in self.accesses:
+            if access.resource.kind != "object":
+                nodes.setdefault(access.exact, set()).add(self.origins.node[access.row])
+        return frozenset(exact for exact, found in nodes.items() if len(found) > 1)
+
+
+def left_behind(
+    crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str] = ()
+) -> list[LeftBehind]:
+    """All pairs of a write and a read of recovery; one for each pair of call stacks and resource."""
+    return list(_Finder(crashed, fault_free, usual, named).pairs())
+
+
+State = tuple[str, str, tuple[str, ...], Resource, str]
+"""The state of a resource, named by its last write: role, operation and call stack, resource, effect."""
+
+
+def _state(run: Run, write: Access) -> State:
+    return (*run.site(write), write.resource, write.effect)
+
+
+class _Finder:
+    def __init__(self, crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str]) -> None:
+        self._crashed, self._fault_free = crashed, fault_free
+        self._run = Run(crashed.origins)
+        self._recovery = recovery(crashed.origins, crashed.at_ns, usual, named)
+        self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
+        self._role = next(p.role for p in self._run.columns.processes if p.node == crashed.node)
+
+    def pairs(self) -> Iterator[LeftBehind]:
+        reads = self._reads()
+        seen: set[tuple[object, ...]] = set()
+        for number, run, write, before in self._writes():
+            for read in self._readers(write, reads):
+                key = (write.resource, run.site(write), write.effect, self._run.site(read), before is None)
+                if key not in seen and self._conflict(run, write, read):
+                    seen.add(key)
+                    yield self._pair(number, run, write, before, read, after=True)
+                    if before is None:
+                        yield self._pair(number, run, write, before, read, after=False)
+
+    def _readers(self, write: Access, reads: Mapping[Resource, Sequence[Access]]) -> Iterator[Access]:
+        """The reads of the same resource, and for names that come or go, the listings of their folder."""
+        yield from reads.get(write.resource, ())
+        if write.resource.kind == "file" and write.effect != "write":
+            yield from (read for read in reads.get(write.resource.folder, ()) if read.effect == "list")
+
+    def _pair(
+        self, number: int, run: Run, write: Access, before: Access | None, read: Access, *, after: bool
+    ) -> LeftBehind:
+        state = _state(run, write) if after else None
+        rule = RESET if self._is_reset(read) else SEEN if state in self._found_by(read) else ""
+        node = self._run.origins.node[read.row]
+        exact, restarted = _tail(write) == _tail(read), node == self._crashed.node
+        return LeftBehind(write.resource, write, after, number, before, read, exact, restarted, rule)
+
+    # --- writes of nodes that may crash
+
+    def _writes(self) -> Iterator[tuple[int, Run, Access, Access | None]]:
+        """The writes of the crashed node, and in fault-free runs those of all nodes of its role, each with the one before."""
+        yield from ((-1, self._run, *both) for both in self._own_changes)
+        for number, run in enumerate(self._fault_free):
+            nodes = frozenset(p.node for p in run.columns.processes if p.role == self._role)
+            for write, before in _changes(run, run.origins.of_nodes(nodes)):
+                yield number, run, write, before
+
+    @cached_property
+    def _own_changes(self) -> list[tuple[Access, Access | None]]:
+        """The changes that the crashed node made before it crashed."""
+        own = self._run.origins.of_nodes(frozenset({self._crashed.node}))
+        own[self._crash_row :] = False
+        return _changes(self._run, own)
+
+    # --- reads of recovery
+
+    def _reads(self) -> dict[Resource, list[Access]]:
+        """The reads of recovery. Opening a file and reading it count once, at the open. An open without a read looks whether the
+        file exists only if it fails."""
+        columns, found = self._run.columns, dict[Resource, list[Access]]()
+        here = [access for access in self._run.accesses if self._recovery[access.row]]
+        opened = {access.exact for access in here if columns.name(access.row) == "file.open"}
+        read = {access.exact for access in here if columns.name(access.row) in _CONTENT}
+        for access in here:
+            name, again = columns.name(access.row), access.exact in opened
+            if self._run.origins.node[access.row] == CLIENT or (name in _CONTENT and again):
+                continue
+            if name == "file.open" and access.exact not in read and not columns.error[access.row]:
+                continue
+            if _looks(columns, access):
+                found.setdefault(access.resource, []).append(access)
+        return found
+
+    def _conflict(self, run: Run, write: Access, read: Access) -> bool:
+        """May the read find what the write left?
+
+        The crashed node's own files are read by the restarted node, shared ones by others too. Objects on its heap are lost with
+        it; those on other nodes, which a message of it changed, are read there.
+        """
+        made_elsewhere = run.role(write.row) != self._role
+        if write.resource.kind == "object":
+            return made_elsewhere and run.role(write.row) == self._run.role(read.row)
+        if write.exact in run.shared or read.exact in self._run.shared:
+            return True
+        return not made_elsewhere and self._run.origins.node[read.row] == self._crashed.node
+
+    def _is_reset(self, read: Access) -> bool:
+        """Did recovery create, overwrite or delete the resource before it reads it?"""
+        changed = self._changed_by_recovery.get(read.exact)
+        return changed is not None and changed < read.row
+
+    @cached_property
+    def _changed_by_recovery(self) -> dict[str, int]:
+        """By exact name: the first row at which recovery replaces the resource."""
+        found: dict[str, int] = {}
+        for access in self._run.accesses:
+            replaces = access.effect in ("create", "delete") or (access.changes and access.resource.kind != "file")
+            if replaces and self._recovery[access.row]:
+                found.setdefault(access.exact, access.row)
+        return found
+
+    def _found_by(self, read: Access) -> set[State | None]:
+        """The states that reads at this place have found in runs that went well: the last write before, None if there was none.
+        A queue has other items each time, so its state is never the same."""
+        if read.resource.kind == "key" and read.effect == "read" and self._takes(read):
+            return set()
+        return self._states_found.get((*self._run.site(read), read.resource), set())
+
+    @cached_property
+    def _states_found(self) -> dict[tuple[object, ...], set[State | None]]:
+        """By role, operation, call stack and resource of a read: the states that it found."""
+        found: dict[tuple[object, ...], set[State | None]] = {}
+        for run in (self._run, *self._fault_free):
+            last: dict[str, State] = {}
+            for access in run.accesses:
+                if _looks(run.columns, access):
+                    found.setdefault((*run.site(access), access.resource), set()).add(last.get(access.exact))
+                if access.changes:
+                    last[access.exact] = _state(run, access)
+        return found
+
+    def _takes(self, read: Access) -> bool:
+        return any(access.row == read.row and access.effect == "delete" for access in self._run.accesses)
+
+
+def _changes(run: Run, rows: Mask) -> list[tuple[Access, Access | None]]:
+    """The changes among these rows, each with the change of the same resource before it."""
+    last: dict[str, Access] = {}
+    found = []
+    for access in run.accesses:
+        if access.changes and rows[access.row]:
+            found.append((access, last.get(access.exact)))
+            last[access.exact] = access
+    return found
+
+
+def _looks(columns: Columns, access: Access) -> bool:
+    """Does it depend on what is there? A folder can be created only once."""
+    return not access.changes or columns.name(access.row) == "file.mkdir"
+
+
+def _tail(access: Access) -> str:
+    """The exact name without the part that differs between runs: as many parts of a path as the masked name has."""
+    if access.resource.kind != "file":
+        return access.exact
+    return "/".join(access.exact.split("/")[-(access.resource.name.count("/") + 1) :])

@@ -1,0 +1,89 @@
+"""Where an operation comes from: follows its causes back to another node, and forward from a set of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from undermine.analysis.trace_analysis import TraceAnalysis
+from undermine.model.point import CLIENT
+
+_BETWEEN_NODES = ("message", "store")
+"""The kinds of causes that can cross from one node to another."""
+_BEGINNINGS = frozenset({"thread.start", "process.start"})
+
+Mask = npt.NDArray[np.bool_]
+"""For each event: does it belong?"""
+
+
+class Origins:
+    """The origins of the operations of one run."""
+
+    def __init__(self, analysis: TraceAnalysis) -> None:
+        self.analysis = analysis
+        self._cause: list[int] = analysis.cause.tolist()
+        self._crosses = {n for n, name in enumerate(analysis.cause_kinds) if name in _BETWEEN_NODES}
+        self._kind: list[int] = analysis.cause_kind.tolist()
+
+    @cached_property
+    def node(self) -> list[str]:
+        """The node of each event."""
+        return [self.analysis.nodes[process] for process in self.analysis.columns.process.tolist()]
+
+    def chain(self, row: int) -> Iterator[int]:
+        """The row, its cause, the cause of that, and so on."""
+        seen: set[int] = set()
+        while row >= 0 and row not in seen:
+            seen.add(row)
+            yield row
+            row = self._cause[row]
+
+    def remote(self, row: int) -> int:
+        """The nearest operation on another node that led to this one through a message or a store; -1 if there is none."""
+        here = self.node[row]
+        for each in self.chain(row):
+            if self.is_received(each) and self.node[self._cause[each]] != here:
+                return self._cause[each]
+        return -1
+
+    def is_requested(self, row: int) -> bool:
+        """Is it part of the handling of a message or of a store's item? A thread that a handler starts isn't, nor is the
+        receive itself."""
+        for each in self.chain(row):
+            if self.analysis.columns.name(each) in _BEGINNINGS:
+                return False
+            if each != row and self.is_received(each):
+                return True
+        return False
+
+    def is_received(self, row: int) -> bool:
+        """Does the row receive a message, or take an item from a store?"""
+        return self._cause[row] >= 0 and self._kind[row] in self._crosses
+
+    def answers(self, row: int, context: int, before: int) -> bool:
+        """Did the thread or task `context` cause this row by something that it did earlier than the row `before`?"""
+        contexts = self.analysis.context
+        return any(each < before and int(contexts[each]) == context for each in self.chain(row))
+
+    def caused_by(self, seeds: Mask) -> Mask:
+        """The seeds and everything that they caused, directly or not."""
+        found: list[bool] = seeds.tolist()
+        for row, cause in enumerate(self._cause):  # nearly all causes come before their effects
+            if cause >= 0 and found[cause]:
+                found[row] = True
+        return np.array(found, bool)
+
+    def of_nodes(self, nodes: frozenset[str]) -> Mask:
+        """The operations on these nodes, and what their messages caused elsewhere."""
+        here = np.array([node in nodes for node in self.analysis.nodes] or [False], bool)
+        return self.caused_by(here[self.analysis.columns.process])
+
+    @cached_property
+    def served_from(self) -> int:
+        """The first row of a client; the number of rows if no client has an agent."""
+        clients = [n for n, node in enumerate(self.analysis.nodes) if node == CLIENT]
+        rows = np.flatnonzero(np.isin(self.analysis.columns.process, clients))
+        return int(rows[0]) if len(rows) else len(self.analysis)

@@ -1,0 +1,256 @@
+"""Crashes and lost messages at the moments that correct runs show to be dangerous, after FCatch.
+
+1. *Awaited messages* come from fault-free runs: a node waits without a time limit until a message of another node ends the wait.
+   If the other node dies before it sends the message, or the message is lost, the wait never ends.
+2. *Observation*: each role's node is crashed once in the middle of the workload. Most systems survive that. Such a run shows the
+   recovery.
+3. *Left-behind writes* come from recovery and fault-free runs together: recovery reads a file, a key or an object that the
+   crashed node writes. If the node dies right after that write, recovery finds a state that it has never found before.
+
+Never starts a process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+
+from undermine.analysis.possible_faults import injectable
+from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
+from undermine.model.plan import At, Plan, Step, Then, Trigger, nodes_hit
+from undermine.model.point import CLIENT, REST, phase_point, point_of
+from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
+from undermine.protocols import Dropped, History, PastRun, PossibleFault
+from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts
+
+_SHARES = {"early": 0.0, "middle": 0.5, "late": 1.0}
+_READS_MAX = 3
+"""At most this number of reads of recovery are named as reasons for one crash."""
+_WHY_OBSERVE = "shows how the target recovers from a crash"
+_DUE = At(phase_point(REST))
+
+
+class Fcatch:
+    """A crash, a connection error or a lost message where a correct run shows that the time of the fault matters."""
+
+    class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+        """[strategies.fcatch]"""
+
+        crash: Literal["early", "middle", "late"] = "middle"
+        """When the crash happens from whose recovery the strategy learns."""
+        recovery: tuple[str, ...] = ()
+        """Functions that are part of recovery, as module:qualified.name, if the tool does not recognise them."""
+        cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
+        """The most experiments in a campaign."""
+
+    name = "fcatch"
+    summary = "a crash or lost message just before a signal that others wait for, or after a write that recovery reads"
+    traced = True
+
+    def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
+        self.cap = options.cap
+        self._options = options
+        self._known: ObservedConflicts | None = None
+        self._remarks: list[str] = []
+
+    def remarks(self) -> list[str]:
+        """Remarks for the user, each once."""
+        new, self._remarks = self._remarks, []
+        return new
+
+    def propose(self, history: History) -> Iterator[Candidate | Dropped]:
+        """Yield the runs to learn from first; when they have finished, the candidates that all runs so far predict."""
+        observing = [plan for plan in self._observing(history) if plan.id not in history.settled]
+        if observing:
+            yield from (Candidate(plan) for plan in observing)
+            return
+        yield from self._predicted(history)
+
+    # --- runs to learn from
+
+    def _observing(self, history: History) -> Iterator[Plan]:
+        """For each role, a crash with and without a restart while clients are served."""
+        trigger = _during_workload(history, _SHARES[self._options.crash])
+        if trigger is None:
+            return
+        found: dict[tuple[str, type[Fault]], PossibleFault] = {}
+        for possible in injectable(history.possible_faults):
+            fault = possible.fault
+            if isinstance(fault, (Crash, Reboot)) and not fault.nodes:
+                key = (possible.point.get("role"), type(fault))
+                if key not in found or possible.point.get("node") < found[key].point.get("node"):
+                    found[key] = possible
+        for (_, _), possible in sorted(found.items(), key=lambda item: (item[0][0], item[0][1].__name__)):
+            nodes = self._nodes(history, possible.point.get("role"))
+            node = nodes[history.seed % len(nodes)]
+            fault = msgspec.structs.replace(possible.fault, nodes=(node,))
+            yield Plan((Step(trigger, fault),), history.seed, self.name, _WHY_OBSERVE)
+
+    def _nodes(self, history: History, role: str) -> list[str]:
+        return sorted({seen.point.get("node") for seen in history.points if seen.point.get("role") == role})
+
+    def _crashed(self, history: History) -> list[tuple[int, int]]:
+        """The runs with one crash that went well, and when it happened."""
+        own = [run.id for run in history.runs if not run.covered and _went_well(run) and _kills(run.plan)]
+        return [(run, history.fired_ns(run)) for run in dict.fromkeys((*history.faulty, *own)) if history.fired_ns(run)]
+
+    # --- predictions
+
+    def _predicted(self, history: History) -> Iterator[Candidate | Dropped]:
+        known = self._known = self._known or ObservedConflicts(history.columns, self._options.recovery)
+        waits = known.awaited(history.fault_free)
+        left = known.left(history.fault_free, self._crashed(history))
+        kept = sorted(merged([*self._of_waits(waits, history), *self._of_left(left, history)]), key=lambda c: -c.score)
+        yield from kept
+        taken = {candidate.plan.id for candidate in kept}
+        self._tell(waits, left, len(kept))
+        for dropped in (*self._dropped_waits(waits, history), *self._dropped_left(left, history)):
+            if dropped.plan.id not in taken:
+                taken.add(dropped.plan.id)
+                yield dropped
+
+    def _of_waits(self, waits: Iterable[Awaited], history: History) -> Iterator[Candidate]:
+        for awaited in waits:
+            if awaited.pair.rule:
+                continue
+            reason = self._why_wait(awaited)
+            for fault, score in _losses(self._possible(awaited.moment, history)):
+                score += 2.0 * awaited.pair.own_request
+                yield Candidate(self._plan(awaited.moment, fault, history, reason.text), (reason,), score)
+
+    def _of_left(self, left: Iterable[Left], history: History) -> Iterator[Candidate]:
+        for each in _few_reads(one for one in left if not one.pair.rule):
+            killing = [fault for fault in self._possible(each.moment, history) if isinstance(fault, (Crash, Reboot))]
+            wanted = Reboot if each.pair.by_restarted else Crash
+            if killing:
+                fault = next((fault for fault in killing if isinstance(fault, wanted)), killing[0])
+                reason = self._why_left(each)
+                yield Candidate(self._plan(each.moment, fault, history, reason.text), (reason,), _promise(each))
+
+    def _dropped_waits(self, waits: Iterable[Awaited], history: History) -> Iterator[Dropped]:
+        for awaited in waits:
+            faults = list(_losses(self._possible(awaited.moment, history))) if awaited.pair.rule else []
+            if faults:
+                yield Dropped(
+                    self._plan(awaited.moment, faults[0][0], history, self._why_wait(awaited).text), awaited.pair.rule
+                )
+
+    def _dropped_left(self, left: Iterable[Left], history: History) -> Iterator[Dropped]:
+        for each in left:
+            faults = self._possible(each.moment, history) if each.pair.rule else ()
+            killing = next((fault for fault in faults if isinstance(fault, (Crash, Reboot))), None)
+            if killing:
+                yield Dropped(self._plan(each.moment, killing, history, self._why_left(each).text), each.pair.rule)
+
+    def _possible(self, moment: Moment, history: History) -> list[Fault]:
+        """The faults that are possible at this moment and hit only its operation or its node."""
+        assert self._known is not None
+        run = self._known.run(moment.run)
+        point = point_of(run.columns.event(moment.row))
+        if point.get("node") == CLIENT:
+            return []
+        found = injectable(history.possible_faults_at([point]))
+        return [
+            one.fault for one in found if one.place == moment.place and not nodes_hit(Step(At(point), one.fault))[1:]
+        ]
+
+    def _plan(self, moment: Moment, fault: Fault, history: History, why: str) -> Plan:
+        at = At(moment.spot.point, moment.place, moment.nth)
+        trigger: Trigger = Then(_DUE, at) if moment.serving else at
+        return Plan((Step(trigger, fault),), history.seed, self.name, why)
+
+    # --- words
+
+    def _why_wait(self, awaited: Awaited) -> Reason:
+        pair, run = awaited.pair, awaited.run
+        assert self._known is not None
+        origins = self._known.run(run).origins
+        waits = f"{origins.node[pair.wait]} waits for it without a time limit"
+        return Reason(
+            waits,
+            (
+                self._evidence("wait", f"{origins.node[pair.wait]} waits", run, pair.wait),
+                self._evidence("trace", f"the wait ended by {pair.kind}: {pair.evidence}", run, pair.signal),
+            ),
+        )
+
+    def _why_left(self, left: Left) -> Reason:
+        pair = left.pair
+        when = "after" if pair.after else "before"
+        verb = _VERBS[pair.read.effect]
+        text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
+        evidence = [
+            self._evidence("trace", f"recovery {_VERBS[pair.read.effect]} it", left.run, pair.read.row),
+            self._evidence("trace", f"the node does a {pair.write.effect} of it", left.moment.run, pair.write.row),
+        ]
+        if pair.before:
+            evidence.append(
+                self._evidence("trace", f"the {pair.before.effect} before that", left.moment.run, pair.before.row)
+            )
+        return Reason(text, tuple(evidence))
+
+    def _evidence(self, kind: Literal["wait", "trace"], text: str, run: int, row: int) -> Evidence:
+        assert self._known is not None
+        columns = self._known.run(run).columns
+        return Evidence(kind, text, columns.stacks[int(columns.stack[row])][0], run, row)
+
+    def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: int) -> None:
+        rules = Counter(filter(None, [*(one.pair.rule for one in waits), *(one.pair.rule for one in left)]))
+        said = "; ".join(f"{count} dropped: {rule}" for rule, count in rules.most_common())
+        text = f"{len(waits)} awaited messages and {len(left)} writes that recovery may find, {kept} to try"
+        self._remarks = [f"{text}; {said}" if said else text]
+
+
+_VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}
+
+
+def _during_workload(history: History, share: float) -> At | None:
+    """The moment at which this share of the most frequent client operation has begun; None without client operations."""
+    clients = [seen for seen in history.points if seen.point.get("op") == "client.op"]
+    if not clients:
+        return None
+    most = max(clients, key=lambda seen: (seen.count, -seen.order))
+    return At(most.point, nth=1 + round(share * (most.count - 1)))
+
+
+def _went_well(run: PastRun) -> bool:
+    return run.status == "fired" and not run.failed
+
+
+def _kills(plan: Plan) -> bool:
+    return len(plan.steps) == 1 and isinstance(plan.steps[0].fault, (Crash, Reboot))
+
+
+def _losses(faults: Sequence[Fault]) -> Iterator[tuple[Fault, float]]:
+    """The faults that keep a message from being sent, each with its score: a crash, a connection error, a silent loss."""
+    for kinds, score in (((Crash, Reboot), 10.0), ((Error,), 8.0), ((Drop,), 7.0)):
+        found = [fault for fault in faults if isinstance(fault, kinds)]
+        if found:
+            yield min(found, key=lambda fault: kinds.index(type(fault))), score
+
+
+def _few_reads(left: Iterable[Left]) -> Iterator[Left]:
+    """At most `_READS_MAX` for each moment, the most promising first."""
+    counts: Counter[Moment] = Counter()
+    for each in sorted(left, key=_promise, reverse=True):
+        moment = each.moment._replace(run=0, row=0)
+        counts[moment] += 1
+        if counts[moment] <= _READS_MAX:
+            yield each
+
+
+def _promise(left: Left) -> float:
+    """How promising a crash is: objects and keys that live on come before a node's own files, and those before mere names in a
+    folder."""
+    pair = left.pair
+    base = 6.0 if pair.resource.kind != "file" or pair.by_restarted else 3.0
+    return (
+        base
+        - 3.0 * (pair.read.effect == "list")
+        + pair.exact
+        + left.moment.serving
+        + 0.5 * (pair.write.effect != "write")
+    )

@@ -1,0 +1,193 @@
+"""The conflicting operations that a campaign knows: from its fault-free runs, and from runs with a crash that went well.
+
+Pure except for caches: computing a cached result again would give the same result. Never decides what is injected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from undermine.analysis.conflicts.awaited import AwaitedMessage, InLoop, awaited_messages, not_in_loop
+from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
+from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.recovery import Usual
+from undermine.analysis.exposure.exposure import Spot
+from undermine.analysis.pipeline import analyse
+from undermine.model.columns import Columns
+from undermine.model.plan import Place
+from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, stack_id
+
+_NEAR_ROWS = 200
+"""If no fault can hit an operation, one is searched for in this number of rows of the same thread or task."""
+
+
+class Moment(NamedTuple):
+    """A moment of a run at which a fault can be injected."""
+
+    run: int
+    row: int
+    place: Place
+    spot: Spot
+    nth: int
+    """Which occurrence in its process it is; if clients had begun, counted from then on."""
+    serving: bool
+
+
+class Awaited(NamedTuple):
+    """A message that another node waits for, and the moment just before it is sent."""
+
+    pair: AwaitedMessage
+    moment: Moment
+    run: int
+
+
+class Left(NamedTuple):
+    """A write that recovery may find, and the moment of the crash: after the write, or before it."""
+
+    pair: LeftBehind
+    moment: Moment
+    run: int
+    """The run with the fault, which shows the read."""
+
+
+class ObservedConflicts:
+    """The conflicts of one campaign. Each run with a crash may add some."""
+
+    def __init__(self, columns: Callable[[int], Columns], recovery_functions: Sequence[str] = ()) -> None:
+        self._columns = columns
+        self._named = tuple(recovery_functions)
+        self._runs: dict[int, Run] = {}
+        self._awaited: dict[int, list[Awaited]] = {}
+        self._left: dict[tuple[int, tuple[int, ...]], list[Left]] = {}
+        self._usual: tuple[tuple[int, ...], Usual] | None = None
+
+    def run(self, number: int) -> Run:
+        if number not in self._runs:
+            self._runs[number] = Run(Origins(analyse(self._columns(number))))
+        return self._runs[number]
+
+    # --- waits
+
+    def awaited(self, fault_free: Sequence[int], in_loop: InLoop = not_in_loop) -> list[Awaited]:
+        """The messages that other nodes wait for, one for each call stack of the message and of the wait."""
+        found: dict[tuple[object, ...], Awaited] = {}
+        for number in fault_free:
+            if number not in self._awaited:
+                self._awaited[number] = list(self._awaited_in(number, in_loop))
+            for each in self._awaited[number]:
+                key = (each.moment.spot, each.pair.kind, self._site(number, each.pair.wait))
+                known = found.get(key)
+                if known is None or (known.pair.rule and not each.pair.rule):
+                    found[key] = each
+        return list(found.values())
+
+    def _awaited_in(self, number: int, in_loop: InLoop) -> Iterator[Awaited]:
+        run = self.run(number)
+        for pair in awaited_messages(run.origins, in_loop):
+            if moment := self._before(number, pair.message):
+                yield Awaited(pair, moment, number)
+
+    def _site(self, number: int, row: int) -> tuple[str, tuple[str, ...]]:
+        run = self.run(number)
+        return run.role(row), run.columns.stacks[int(run.columns.stack[row])]
+
+    # --- recovery
+
+    def left(self, fault_free: Sequence[int], crashed: Sequence[tuple[int, int]]) -> list[Left]:
+        """The writes that recovery may find, one for each call stack of the write and of the read. `crashed`: the runs with a
+        crash that went well, with the time of the crash. A state that one of them found is known to be harmless."""
+        found: dict[tuple[object, ...], Left] = {}
+        for number, at_ns in crashed:
+            key = (number, tuple(fault_free))
+            if key not in self._left:
+                self._left[key] = list(self._left_in(number, at_ns, tuple(fault_free)))
+            for each in self._left[key]:
+                pair = each.pair
+                place = (each.moment.spot, each.moment.place, pair.resource, self._site(number, pair.read.row))
+                if place not in found or pair.rule == SEEN:
+                    found[place] = each
+        return list(found.values())
+
+    def _left_in(self, number: int, at_ns: int, fault_free: tuple[int, ...]) -> Iterator[Left]:
+        run = self.run(number)
+        node = crashed_node(run.columns, at_ns)
+        if not node:
+            return
+        if self._usual is None or self._usual[0] != fault_free:
+            self._usual = fault_free, Usual([self.run(each).origins.analysis for each in fault_free])
+        others = [self.run(each) for each in fault_free]
+        for pair in left_behind(Crashed(run.origins, node, at_ns), others, self._usual[1], self._named):
+            written_in = number if pair.run < 0 else fault_free[pair.run]
+            if moment := self._crash_at(written_in, pair, run.role(_first_row(run.columns, node))):
+                yield Left(pair, moment, number)
+
+    def _crash_at(self, number: int, pair: LeftBehind, role: str) -> Moment | None:
+        """The moment at which a node of the role must crash, so that recovery finds this state."""
+        run, row = self.run(number), pair.write.row
+        if run.role(row) == role and _injectable(run.columns, row):
+            return self._moment(number, row, "after" if pair.after else "before")
+        cause = row if run.role(row) == role else run.origins.remote(row)
+        if cause < 0 or run.role(cause) != role:
+            return None
+        return self._next(number, cause, row) if pair.after else self._before(number, cause)
+
+    # --- moments
+
+    def _before(self, number: int, row: int) -> Moment | None:
+        """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
+        run = self.run(number)
+        if run.origins.node[row] == CLIENT:
+            return self._moment(number, row, "before")
+        context = run.origins.analysis.context
+        near = np.arange(max(0, row - _NEAR_ROWS), row + 1)[::-1]
+        near = near[context[near] == context[row]]
+        return next((self._moment(number, at, "before") for at in near.tolist() if _injectable(run.columns, at)), None)
+
+    def _next(self, number: int, cause: int, after: int) -> Moment | None:
+        """Before the next operation, after the row `after`, of the thread or task that caused it."""
+        run = self.run(number)
+        context = run.origins.analysis.context
+        rows = np.flatnonzero(context[after + 1 :] == context[cause])[:_NEAR_ROWS] + after + 1
+        return next((self._moment(number, at, "before") for at in rows.tolist() if _injectable(run.columns, at)), None)
+
+    def _moment(self, number: int, row: int, place: Place) -> Moment:
+        run = self.run(number)
+        columns = run.columns
+        serving = row >= run.origins.served_from
+        first = run.origins.served_from if serving else 0
+        same = (
+            (columns.op == columns.op[row])
+            & (columns.stack == columns.stack[row])
+            & (columns.process == columns.process[row])
+        )
+        locs = columns.stacks[int(columns.stack[row])]
+        spot = Spot(run.role(row), columns.name(row), locs[0], stack_id(locs))
+        return Moment(number, row, place, spot, int(same[first : row + 1].sum()), serving)
+
+
+def _injectable(columns: Columns, row: int) -> bool:
+    return columns.name(row).partition(".")[0] in INJECTABLE_FAMILIES
+
+
+def _first_row(columns: Columns, node: str) -> int:
+    processes = [n for n, process in enumerate(columns.processes) if process.node == node]
+    return int(np.flatnonzero(np.isin(columns.process, processes))[0])
+
+
+def crashed_node(columns: Columns, at_ns: int) -> str:
+    """The node that a fault at this time killed: the one whose next life begins first. "" if none was."""
+    begun: dict[int, int] = {}
+    for process, t in zip(*np.unique(columns.process, return_index=True), strict=True):
+        begun[int(process)] = int(columns.t[t])
+    first: dict[str, int] = {}
+    for process in columns.processes:
+        first[process.node] = min(process.incarnation, first.get(process.node, process.incarnation))
+    lives = [
+        (begun[number], process.node)
+        for number, process in enumerate(columns.processes)
+        if process.incarnation > first[process.node] and begun.get(number, 0) > at_ns
+    ]
+    return min(lives)[1] if lives else ""
