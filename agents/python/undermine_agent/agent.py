@@ -71,6 +71,8 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.impairments = None  # created with the hooks of sockets
         self.pipes = None  # created if pipes are observed
         self.chained = WeakTable()  # futures that follow another future
+        self.signals: set = set()  # classes whose methods end waits, and are given to event loops as callbacks
+        self.setters: dict = {}  # by address: code of asyncio that sets events of its own
         self.pollers: dict = {}  # by address: code that polls for the target, and whose polls are seen elsewhere
         self.parts: dict = {}  # by address: code of coroutines that belong to the task that wraps them in tasks
         self.variables = self._find_variables()

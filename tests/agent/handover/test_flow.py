@@ -654,3 +654,46 @@ def test_operations_of_clients_are_apart_from_each_other(tool):
     found = causality(columns := read_columns(tool.trace_dir), pair(columns))
     tried, take, give = found.chain(int(columns.find("file.mkdir")[1]))
     assert [columns.name(row) for row in (tried, take, give)] == ["file.mkdir", "handover.take", "handover.give"]
+
+
+SIGNALS = """
+    import asyncio, threading
+    import a_library
+
+    async def waiter(event):
+        await event.wait()
+
+    def direct(loop, event):
+        loop.call_soon_threadsafe(event.set)
+
+    def through_library(loop, event):
+        a_library.add_callback(loop, event.set)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        for signal in (direct, through_library):
+            event = asyncio.Event()
+            task = loop.create_task(waiter(event))
+            await asyncio.sleep(0)
+            thread = threading.Thread(target=signal, args=(loop, event), name=signal.__name__)
+            thread.start()
+            await task
+
+    if __name__ == "__main__":
+        asyncio.run(main())
+"""
+
+
+def test_an_event_that_is_set_by_a_callback_ends_a_wait_and_has_the_giver_as_its_cause(tool, tmp_path, any_python):
+    tool.python = any_python
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "a_library.py").write_text("\n".join(line[4:] for line in LIBRARY.splitlines()))
+    tool.packages = ["__main__"]
+    tool.run(SIGNALS, python_path=str(library)).ok()
+    found = causality(columns := read_columns(tool.trace_dir), pair(columns))
+    ended = {int(wait): int(source) for source, wait in zip(found.blocking.source, found.blocking.target, strict=True)}
+    sets = [ended[row] for row in columns.find("event.wait").tolist()]
+    assert [columns.name(row) for row in sets] == ["event.set"] * 2
+    givers = [columns.event(found.chain(row)[2]) for row in sets]
+    assert [giver.thread for giver in givers] == ["direct", "through_library"]

@@ -233,9 +233,10 @@ _CODE = frozenset((_FUNCTION, _METHOD, _PARTIAL))
 def own_code(agent):
     """Return a function that finds the target's own code in a hand-over; it returns None if there is none.
 
-    The code may be a function, a method, the function of a partial, or the first argument of a library's function.
+    The code may be a function, a method, the function of a partial, or the first argument of a library's function. A
+    method that ends somebody's wait (`Event.set`) counts too.
     """
-    sites = agent.sites
+    sites, signals = agent.sites, agent.signals
     codes = sites.codes
 
     def find(function, args=()):
@@ -248,6 +249,8 @@ def own_code(agent):
                 if offsets is not None:
                     return function
             elif kind is _METHOD:
+                if type(function.__self__) in signals:
+                    return function
                 function = function.__func__
                 continue
             elif kind is _PARTIAL:

@@ -37,11 +37,13 @@ def install_locks(agent, locks) -> None:
         (locks.Lock, "lock", {"release": "lock.release"}),
         (locks.Semaphore, "semaphore", {"release": "sem.release"}),
         (locks.BoundedSemaphore, "semaphore", {"release": "sem.release"}),
-        (locks.Event, "event", {"set": "event.set"}),
         (locks.Condition, "condition", {"notify": ("cond.notify", how_many), "notify_all": "cond.notify"}),
     )
     for cls, label, methods in observed_calls:
         observe_methods(agent, cls, label, on_class, methods)
+    # Whoever sets an event ends the target's wait: also the loop or a library that got `event.set` as a callback.
+    on_class(locks.Event, "set", observed(agent, "event.set", by_address("event"), unless=agent.setters))
+    agent.signals.add(locks.Event)
     _hook_with(agent, locks)
 
 
@@ -64,6 +66,10 @@ def _hook_with(agent, locks) -> None:
 
 def install_queues(agent, queues) -> None:
     cls, items = queues.Queue, QueueItems(agent)
+    for name in ("__init__", "task_done", "shutdown"):
+        if name in cls.__dict__:
+            code = cls.__dict__[name].__code__
+            agent.setters[id(code)] = code
     on_class(cls, "put_nowait", putting(agent, items, at_once))
     on_class(cls, "get_nowait", getting(agent, items, at_once))
     on_coroutine(cls, "put", _putting(agent, items))
