@@ -21,16 +21,17 @@ import undermine
 from undermine import ledgers
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("map", "chain", "queue", "lock", "variable")
+PARTS = ("map", "chain", "queue", "lock", "variable", "guard")
 """The parts that `--set work=…` can name; `all` is everything."""
 ROUNDS = 4
 MAP_SIZE = 12
 CHAIN_LENGTH = 5
 OPERATION_S = 10.0
-LEASE_S = 6.0
-"""The scheduler's lease in undermine.toml."""
+LEASE = "distributed.scheduler.locks.lease-timeout"
+LEASE_S = 3.0
+"""The lease in undermine.toml. Whoever uses a lock first chooses it."""
 HOLD_S = 0.02
-ITEMS, DOOR, BOARD = "items", "door", "board"
+ITEMS, DOOR, BOARD, GATE = "items", "door", "board", "gate"
 
 
 class NotSettled(Exception):
@@ -69,10 +70,12 @@ def connect(s: undermine.Session) -> Any:
         use_release(s.params["version"])
     except ImportError as error:
         sys.exit(f"Dask is missing ({error}): run `python setup.py {s.params['version']}` in the folder of undermine.toml")
-    import dask
     import distributed
+    from dask import config
 
-    dask.config.set({"distributed.comm.timeouts.connect": "4s", "distributed.comm.timeouts.tcp": "11s"})
+    config.set(
+        {"distributed.comm.timeouts.connect": "4s", "distributed.comm.timeouts.tcp": "11s", LEASE: f"{LEASE_S}s"}
+    )
     node = s.node("sched")
     return distributed.Client(f"tcp://{node.host}:{node.port}", timeout=OPERATION_S)
 
@@ -99,10 +102,11 @@ def workload(s: undermine.Session) -> None:
         "lock": [use_lock, use_lock],
         "variable": [use_variable],
     }
-    wanted = [
-        (f"{part}{number}", use) for part in sorted(parts(s.params["work"])) for number, use in enumerate(uses[part])
-    ]
+    chosen = parts(s.params["work"])
+    wanted = [(f"{part}{number}", use) for part in sorted(chosen & set(uses)) for number, use in enumerate(uses[part])]
     s.clients({name: lambda name=name, use=use: use(s, client, name) for name, use in wanted})
+    if "guard" in chosen:
+        s.clients({"guard0": lambda: use_guard(s, client, "guard0")})
 
 
 def use_map(s: undermine.Session, client: Any, name: str) -> None:
@@ -171,8 +175,25 @@ def use_variable(s: undermine.Session, client: Any, name: str) -> None:
     board = Variable(BOARD)
     for number in range(ROUNDS):
         args = {"key": BOARD, "value": f"v{number}"}
-        s.attempt("set", lambda args=args: board.set(args["value"], timeout=OPERATION_S), client=name, args=args)
+        s.attempt("set", lambda args=args: board.set(args["value"]), client=name, args=args)
         s.attempt("read", lambda: board.get(timeout=OPERATION_S), client=name, args={"key": BOARD})
+
+
+def use_guard(s: undermine.Session, client: Any, name: str) -> None:
+    """Run one task on each worker at the same time. All of them want the same lock and wait for it without a time limit."""
+    workers = [node.id for node in s.role("worker")]
+    for number in range(ROUNDS):
+        items = [f"{number}-{there}" for there in workers]
+
+        def compute(items: list[str] = items) -> Any:
+            futures = [
+                client.submit(work.guarded, GATE, item, workers=[there], allow_other_workers=True, pure=False)
+                for there, item in zip(workers, items, strict=True)
+            ]
+            return [future.result(OPERATION_S) for future in futures]
+
+        if not s.attempt("compute", compute, client=name, args={"right": items}).ok:
+            return  # tasks that wait for ever keep the workers' threads
 
 
 # -- after everything is healed --------------------------------------------------------------------------
@@ -180,8 +201,10 @@ def use_variable(s: undermine.Session, client: Any, name: str) -> None:
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """Run a task on every worker and empty the queue. The first failure ends this attempt."""
+    """Take the tasks' lock, run a task on every worker, and empty the queue. The first failure ends this attempt."""
     client = connect(s)
+    if "guard" in parts(s.params["work"]) and not need(s.attempt("enter", enter, client="final")):
+        raise NotSettled("the lock of the tasks is held")
     for node in s.role("worker"):
         there = client.submit(work.whoami, workers=[node.id], pure=False)
         need(s.attempt("compute", lambda there=there: there.result(5), client="final", args={"right": node.id}))
@@ -204,9 +227,21 @@ def variable() -> Any:
     return Variable(BOARD).get(timeout=2)
 
 
-def need(out: Any) -> None:
+def enter() -> bool:
+    """Take the lock of the tasks, if it is free soon."""
+    from distributed import Lock
+
+    lock = Lock(GATE)
+    free = bool(lock.acquire(timeout=2))
+    if free:
+        lock.release()
+    return free
+
+
+def need(out: Any) -> Any:
     if not out.ok:
         raise NotSettled(f"{out.status}: {out.error}")
+    return out.value
 
 
 # -- checks ----------------------------------------------------------------------------------------------
@@ -240,3 +275,15 @@ def items_come_once(run: undermine.RunView) -> undermine.Verdict:
     if sure and (lost := sorted(put - set(came))):
         return undermine.Verdict.fail(f"never came out of the queue: {', '.join(lost)}", "queue item lost", lost)
     return undermine.Verdict.ok()
+
+
+@undermine.checker
+def lock_is_free_in_the_end(run: undermine.RunView) -> undermine.Verdict:
+    """The lock of the tasks is free when no task runs: that of a dead worker, too, after its lease."""
+    tries = [op for op in run.history if op.f == "enter"]
+    if not tries:
+        return undermine.Verdict.unknown("nobody tried to take the lock of the tasks in the end")
+    if tries[-1].status == "ok" and tries[-1].value:
+        return undermine.Verdict.ok()
+    said = [f"{op.status} {op.value} {op.error}".strip() for op in tries]
+    return undermine.Verdict.fail("the lock of the tasks is never free again", "lock never released", said)

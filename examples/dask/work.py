@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 TASK_S = 0.01
+GUARDED_S = 0.05
 
 
 def square(number: int) -> int:
@@ -19,6 +20,15 @@ def total(numbers: list[int]) -> int:
 def extend(items: list[str], item: str) -> list[str]:
     """One link of a chain: each task needs the previous task's result, mostly from another worker."""
     return [*items, item]
+
+
+def guarded(name: str, item: str) -> str:
+    """Work while holding a lock that other workers' tasks want, too."""
+    from distributed import Lock
+
+    with Lock(name):
+        time.sleep(GUARDED_S)
+    return item
 
 
 def whoami() -> str:
