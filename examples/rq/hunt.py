@@ -1,6 +1,7 @@
 """The workload for Redis and two RQ workers: clients submit jobs, and every run of a job is recorded.
 
-A job may be declared failed, or retried if it asks for that, only if a run of it failed or its worker died.
+A job may be declared failed, or retried if it asks for that, only if a run of it failed or its worker died. A job that has not
+run is known somewhere: in the queue or in one of its registries.
 """
 
 from __future__ import annotations
@@ -27,9 +28,15 @@ except ImportError:
 QUEUE = "jobs"
 CLIENTS = 3
 JOB_S = 0.06
+REGISTRIES = ("started", "finished", "failed", "deferred", "scheduled", "canceled")
 AGAIN = "again-"
 """Jobs with this prefix ask for one retry if they fail."""
 REDIS_S = 3.0
+STUCK_S = 1.0
+"""If no job is done for this long, the workload asks whether somebody will run the others."""
+LEFT_S = 8.0
+"""After this time without progress, nobody is expected to run a job that a worker took and did not start. It is longer than
+`run.hang_s`: until then its worker may be slow."""
 
 
 class NotSettled(Exception):
@@ -51,15 +58,18 @@ def queue(s: undermine.Session) -> Any:
 
 @undermine.workload
 def workload(s: undermine.Session) -> None:
+    """Submit the jobs in two waves. Workers are idle in between, so a crash there is one from which they must recover."""
     work = queue(s)
     names = [f"{AGAIN if number % 2 else 'once-'}{number}" for number in range(int(s.params["jobs"]))]
-    s.clients(
-        {
-            f"client{one}": lambda one=one: hand_in(s, work, f"client{one}", names[one::CLIENTS])
-            for one in range(CLIENTS)
-        }
-    )
-    s.attempt("wait", lambda: wait_until_done(s, names), client="client0")
+    half = len(names) // 2
+    for wave in (names[:half], names[half:]):
+        s.clients(
+            {
+                f"client{one}": lambda one=one, wave=wave: hand_in(s, work, f"client{one}", wave[one::CLIENTS])
+                for one in range(CLIENTS)
+            }
+        )
+        s.attempt("wait", lambda wave=wave: wait_until_done(s, work, wave), client="client0")
 
 
 def hand_in(s: undermine.Session, work: Any, client: str, names: list[str]) -> None:
@@ -77,13 +87,50 @@ def hand_in(s: undermine.Session, work: Any, client: str, names: list[str]) -> N
         )
 
 
-def wait_until_done(s: undermine.Session, names: list[str]) -> int:
-    """Wait until the files show one complete run of each job. The workload's time limit ends this if a job never runs."""
+def wait_until_done(s: undermine.Session, work: Any, names: list[str]) -> int:
+    """Wait until the files show one complete run of each job, or nobody will run it: it has failed, or its worker died.
+
+    The workload's time limit ends this if a job never runs.
+    """
+    done: set[str] = set()
+    since = time.monotonic()
     while True:
-        done = {run.job for run in runs(s) if run.end_ns}
+        before, done = len(done), {run.job for run in runs(s) if run.end_ns}
         if done >= set(names):
             return len(done)
+        if len(done) > before:
+            since = time.monotonic()
+        elif (waited_s := time.monotonic() - since) > STUCK_S and set(names) - done <= given_up(work, waited_s > LEFT_S):
+            return len(done)
         time.sleep(0.02)
+
+
+def given_up(work: Any, left: bool) -> set[str]:
+    """The jobs that have failed, and those whose worker died after it had started them; those that are `left`, too."""
+    known = places(work)
+    dead = {name for name in known["started"] if not has_worker(work, name)}
+    return {*known["failed"], *dead, *(known["intermediate"] if left else ())}
+
+
+def has_worker(work: Any, name: str) -> bool:
+    """True unless the worker that started a job is dead."""
+    worker = work.connection.hget(f"rq:job:{name}", "worker_name")
+    pid = work.connection.hget(f"rq:worker:{worker.decode()}", "pid") if worker else None
+    return pid is None or lives(int(pid))
+
+
+def places(work: Any) -> dict[str, list[str]]:
+    """The jobs in the queue and in each of its registries, all read at the same moment."""
+    registries = {name: getattr(work, f"{name}_job_registry").key for name in REGISTRIES}
+    with work.connection.pipeline() as together:
+        together.lrange(work.key, 0, -1)
+        together.lrange(f"{work.key}:intermediate", 0, -1)
+        for key in registries.values():
+            together.zrange(key, 0, -1)
+        found = together.execute()
+    # a registry of a newer release has a job's execution, as `job:execution`
+    jobs = [[entry.decode().partition(":")[0] for entry in entries] for entries in found]
+    return dict(zip(("queue", "intermediate", *registries), jobs, strict=True))
 
 
 # -- recorded runs ---------------------------------------------------------------------------------------
@@ -143,7 +190,7 @@ def final(s: undermine.Session) -> None:
         raise NotSettled("the queue still has work")
     need(s.attempt("ran", lambda: [run.job for run in runs(s)], client="final"))
     need(s.attempt("runs", lambda: [run._asdict() for run in runs(s)], client="final"))
-    need(s.attempt("failed", lambda: sorted(work.failed_job_registry.get_job_ids()), client="final", node="redis"))
+    need(s.attempt("places", lambda: places(work), client="final", node="redis"))
 
 
 def need(out: Any) -> None:
@@ -207,14 +254,28 @@ def never_by_two_at_a_time(run: undermine.RunView) -> undermine.Verdict:
 @undermine.checker
 def what_was_done_is_not_declared_failed(run: undermine.RunView) -> undermine.Verdict:
     """A job that a living worker finished is not among the failed ones."""
-    found, failed = answer_in_the_end(run, "runs"), answer_in_the_end(run, "failed")
-    if found is None or failed is None:
+    found, known = answer_in_the_end(run, "runs"), answer_in_the_end(run, "places")
+    if found is None or known is None:
         return undermine.Verdict.unknown("the runs and the failed jobs were not read at the end")
-    wrong = sorted({one["job"] for one in found if one["end_ns"]} & set(failed))
+    wrong = sorted({one["job"] for one in found if one["end_ns"]} & set(known["failed"]))
     if wrong and not somebody_died(run):
         return undermine.Verdict.fail(
             f"declared failed but done: {', '.join(wrong[:5])}",
             "live job declared failed",
             [f"{job}: done" for job in wrong],
         )
+    return undermine.Verdict.ok()
+
+
+@undermine.checker
+def no_job_is_lost(run: undermine.RunView) -> undermine.Verdict:
+    """A job that the queue accepted has run to its end, or the queue or one of its registries still knows it."""
+    found, known = answer_in_the_end(run, "runs"), answer_in_the_end(run, "places")
+    if found is None or known is None:
+        return undermine.Verdict.unknown("the runs and the places of jobs were not read at the end")
+    accepted = {op.args["job"] for op in run.history if op.f == "enqueue" and op.status == "ok"}
+    seen = {one["job"] for one in found if one["end_ns"]}.union(*known.values())
+    if lost := sorted(accepted - seen):
+        said = [f"{job}: did not run, and is in no place" for job in lost]
+        return undermine.Verdict.fail(f"nobody knows {', '.join(lost[:5])}", "accepted job lost", said)
     return undermine.Verdict.ok()
