@@ -41,6 +41,8 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operations: dict[str, Operation]
     faults: bool = False
     always: bool = False
+    asked: bool = False
+    values: bool = False
     logical: bool = False
     directed: bool = False
     devices: tuple[Device, ...] = ()
@@ -131,6 +133,7 @@ class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stack_digest_bytes: int
     content_mark: str
     content_chars_max: int
+    heap_records_max: int
     events: EventLayout
     state: StateLayout
     stacks: StacksLimits

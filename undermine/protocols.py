@@ -193,8 +193,9 @@ class Strategy(Protocol):
     with reasons. It may also yield plans that its own rules drop, so that the tool can count them and say why.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
-    `Counted`, `Follows`, `Traced`, `Remarks`. A strategy implements a protocol by having its attribute; it need not import or
-    inherit anything. A base class with defaults would require both, and a plug-in that forgot to inherit from it would fail late.
+    `Counted`, `Follows`, `Traced`, `Heap`, `Remarks`. A strategy implements a protocol by having its attribute; it need not
+    import or inherit anything. A base class with defaults would require both, and a plug-in that forgot to inherit from it would
+    fail late.
     """
 
     name: str
@@ -261,6 +262,15 @@ class Traced(Protocol):
 
     @property
     def traced(self) -> bool: ...
+
+
+@runtime_checkable
+class Heap(Protocol):
+    """A strategy that needs accesses to the heap: if `heap` is true, agents record those that happen in handlers, in its runs and
+    in the fault-free and benign runs. They record everything else that they can observe, too."""
+
+    @property
+    def heap(self) -> bool: ...
 
 
 @runtime_checkable

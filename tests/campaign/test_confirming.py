@@ -71,6 +71,15 @@ def test_re_runs_and_controls_wait_longer_and_observe_everything(engine, store) 
     assert engine.runner.conditions == [*[Conditions()] * 3, *[patient] * 4]
 
 
+def test_a_strategy_may_ask_for_the_heap_in_its_own_runs_and_in_those_it_learns_from(engine, store) -> None:
+    asks = Fixed("a", crash())
+    asks.heap = True
+    observed(engine, store, [asks, Fixed("b", crash("app:b#1"))], lambda run: "").run(ENDLESS)
+    with_heap = [name for name, given in zip(engine.runner.strategies, engine.runner.conditions, strict=True) if given.heap]
+    assert with_heap == [*["baseline"] * 2, "a"]
+    assert all(given.observe_all == given.heap for given in engine.runner.conditions)
+
+
 def test_a_symptom_that_appears_without_the_fault_too_is_flaky(engine, store) -> None:
     (finding,) = observed(engine, store, [Scripted("a")], lambda run: "it breaks" if run.plan.steps else "").run(
         ENDLESS

@@ -101,7 +101,7 @@ OPERATION_FACTS = (
     Fact("the operations that lasting errors spare", ops_that(spared=True), INJECTION + "SPARED", LASTING + "SPARED"),
     Fact(
         "the families that can be observed",
-        [name for name, family in FAMILIES.items() if not family.always],
+        [name for name, family in FAMILIES.items() if not family.always and not family.asked],
         "hooks:FAMILIES",
     ),
 )

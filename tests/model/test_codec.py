@@ -196,16 +196,17 @@ def test_a_file_whose_packing_was_interrupted_is_read_once(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("learns", [False, True])
-def test_only_targets_of_logical_operations_are_split(generator: ModuleType, tmp_path: Path, learns: bool) -> None:
+def test_only_operations_with_a_content_have_their_targets_split(generator: ModuleType, tmp_path: Path, learns: bool) -> None:
     writer_module = importlib.import_module("undermine_agent.wire.writer")
     writer = writer_module.Writer(str(tmp_path / NAME))
     cursor = writer_module.Cursor(writer)
     writer.process(cursor, json.dumps({**generator.PROCESS, "learns_contents": learns}))
     stack = writer.stack(cursor, (writer.frame(cursor, "app:main#0", 1),))
-    for seq, (op, target) in enumerate([("file.write", "a\x1fb"), ("msg.send", "vote peer:s2\x1f7"), ("msg.send", "x")], 1):
+    ops = [("file.write", "a\x1fb"), ("msg.send", "vote peer:s2\x1f7"), ("msg.send", "x"), ("heap.write", "app:x.y\x1fTrue")]
+    for seq, (op, target) in enumerate(ops, 1):
         names = writer.string(cursor, op), stack, writer.string(cursor, target)
         writer.begin(cursor, seq, seq, *names, 0, writer.string(cursor, "MainThread"), 0)
     shown = "" if learns else "7"
     told = [(event.target, event.content) for event in read_trace(tmp_path)[0]]
-    assert told == [("a\x1fb", ""), ("vote peer:s2", shown), ("x", "")]
-    assert [event.content for event in read_contents(tmp_path).events()] == ["", "7", ""]
+    assert told == [("a\x1fb", ""), ("vote peer:s2", shown), ("x", ""), ("app:x.y", "True")]
+    assert [event.content for event in read_contents(tmp_path).events()] == ["", "7", "", "True"]

@@ -119,6 +119,14 @@ def test_a_run_with_a_fault_watches_io_only(tmp_path: Path, setting: str, with_f
     assert made.get("observe", []) == []
 
 
+def test_agents_record_the_heap_only_if_the_run_asks_for_it(config: Config, tmp_path: Path) -> None:
+    infos = nodes("a", "b", "c")
+    assert "heap" not in files(config, tmp_path, infos).make(infos[0], 1)
+    asked = AgentFiles(config, RunDir(tmp_path / "run"), infos, Plan(), tmp_path / "s.sock", heap=True)
+    assert asked.make(infos[0], 1)["heap"] is True
+    assert "heap" not in asked.make_client()
+
+
 def test_the_agent_of_clients_watches_and_nothing_is_done_to_it(config: Config, tmp_path: Path) -> None:
     everywhere = Step(At(Point.of({"op": "net.send"})), Crash())
     made = files(config, tmp_path, nodes("127.0.0.1", "127.0.0.1", "127.0.0.1"), everywhere).make_client()

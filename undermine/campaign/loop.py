@@ -49,6 +49,7 @@ from undermine.protocols import (
     Checker,
     Counted,
     Follows,
+    Heap,
     History,
     PastRun,
     PointSeen,
@@ -104,9 +105,12 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        traced = frozenset(s.name for s in strategies if isinstance(s, Traced) and s.traced)
-        every = traced and self._config.hunt.steps > 1  # any run may be extended by any strategy
-        self.plan_runner.traced = frozenset(s.name for s in strategies) if every else traced
+        heap = frozenset(s.name for s in strategies if isinstance(s, Heap) and s.heap)
+        traced = heap | {s.name for s in strategies if isinstance(s, Traced) and s.traced}
+        if self._config.hunt.steps > 1:  # any run may be extended by any strategy
+            every = frozenset(s.name for s in strategies)
+            heap, traced = every if heap else heap, every if traced else traced
+        self.plan_runner.heap, self.plan_runner.traced = heap, traced
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
         self._tried = Landings()

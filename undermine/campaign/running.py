@@ -81,6 +81,8 @@ class PlanRunner:
         self.traced: frozenset[str] = frozenset()
         """The strategies in whose runs agents observe everything. If there are any, agents do so in fault-free and benign runs
         too."""
+        self.heap: frozenset[str] = frozenset()
+        """The strategies among them whose runs also have accesses to the heap, as have fault-free and benign runs."""
         self.coverage: Coverage | None = None
         """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
@@ -199,8 +201,10 @@ class PlanRunner:
         if slot.kind is RoundKind.REALISM:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
+            learnt_from = slot.kind in LEARNT_FROM
             return Conditions(
-                observe_all=slot.strategy in self.traced or (slot.kind in LEARNT_FROM and bool(self.traced))
+                observe_all=slot.strategy in self.traced or (learnt_from and bool(self.traced)),
+                heap=slot.strategy in self.heap or (learnt_from and bool(self.heap)),
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 

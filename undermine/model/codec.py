@@ -56,6 +56,7 @@ _BEGIN_BYTES, _END_BYTES = _HEAD.size + _BEGIN_ROW.itemsize, _HEAD.size + _END_R
 
 _CONTENT_MARK = WIRE.content_mark
 _LOGICAL = tuple(op for family in FAMILIES.values() if family.logical for op in family.operations)
+_WITH_VALUES = tuple(op for family in FAMILIES.values() if family.values for op in family.operations)
 _Data = bytes | mmap.mmap
 _Rows = npt.NDArray[Any]
 
@@ -223,19 +224,21 @@ class _Assembler:
         maker.block(block)
 
     def _split_contents(self, targets: _Rows, op: _Rows, maker: ColumnMaker) -> tuple[_Rows, _Rows]:
-        """The targets of logical operations without their contents, and the contents. A run that learns contents has none yet."""
+        """The targets without their contents, and the contents, of operations that have any. Those of logical operations are
+        hidden in a run that learns contents."""
         process, number = self.records.process, maker.strings.number
         marked = [text for text in self.records.strings.values() if _CONTENT_MARK in text]
         if not marked:
             return targets, np.zeros(len(targets), np.int32)
         parts = {number(text): text.rpartition(_CONTENT_MARK) for text in marked}
         hidden = process is not None and process.learns_contents and not maker.learning
-        plain = {each: (number(target), 0 if hidden else number(content)) for each, (target, _, content) in parts.items()}
+        plain = {each: (number(target), number(content)) for each, (target, _, content) in parts.items()}
         names, contents = np.arange(len(maker.strings.all), dtype=np.int32), np.zeros(len(maker.strings.all), np.int32)
         for each, (target, content) in plain.items():
             names[each], contents[each] = target, content
-        logical = np.isin(op, [number(name) for name in _LOGICAL])
-        return np.where(logical, names[targets], targets), np.where(logical, contents[targets], 0)
+        logical, values = (np.isin(op, [number(name) for name in ops]) for ops in (_LOGICAL, _WITH_VALUES))
+        shown = values if hidden else logical | values
+        return np.where(logical | values, names[targets], targets), np.where(shown, contents[targets], 0)
 
     def _once(self, data: _Data, positions: array[int], kind: np.dtype[Any], twice: str) -> tuple[_Rows, _Rows]:
         """The rows of one kind, ordered by sequence number, and their offsets. For duplicate numbers the first row counts."""

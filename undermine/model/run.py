@@ -89,6 +89,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """The limit of the long wait after healing, past the target's own timers; 0: the usual limits."""
     observe_all: bool = False
     """Agents also record locks and waits, so that a hang can be explained."""
+    heap: bool = False
+    """Agents also record accesses to the heap in handlers. Use it with `observe_all`, which shows where handlers begin."""
     slow_s: float = 0.0
     """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
     sabotage: Sabotage = ""

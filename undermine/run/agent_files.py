@@ -41,6 +41,7 @@ class AgentFiles:
         contents: Contents | None = None,
         *,
         observe_all: bool = False,
+        heap: bool = False,
     ) -> None:
         self._config = config
         self._run = run
@@ -49,6 +50,7 @@ class AgentFiles:
         self._socket_path = socket_path
         self._contents = contents
         self._observe_all = observe_all
+        self._heap = heap
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
         """The configuration for the agents of this start of the node. `cgroup` is the node's folder in the cgroup tree."""
@@ -62,6 +64,7 @@ class AgentFiles:
             "cgroup": cgroup,
             "stacks_signal": STACKS_SIGNAL,
             **observed(self._config, self._plan, everything=self._observe_all),
+            **({"heap": True} if self._heap else {}),
             **self._for_runtime(info, role),
             **self._contents_of(info.id),
             "variables": variables(self._config, info, slots),

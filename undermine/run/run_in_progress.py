@@ -106,7 +106,8 @@ class RunInProgress:
         self._stacks: tuple[ProcessStacks, ...] = ()
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
-        files = AgentFiles(config, run, nodes, plan, socket_path, contents, observe_all=conditions.observe_all)
+        watched = {"observe_all": conditions.observe_all, "heap": conditions.heap}
+        files = AgentFiles(config, run, nodes, plan, socket_path, contents, **watched)
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
         self._devices = self._slow_devices(files) if conditions.slow_s else None
