@@ -17,7 +17,7 @@ from undermine.model.predictions.landings import Landings
 from undermine.model.run import Rank, RunStatus, RunView, Verdict
 
 if TYPE_CHECKING:
-    from undermine.program import Facts
+    from undermine.program import Dependence, Facts
 
 
 class PointSeen(msgspec.Struct, frozen=True):
@@ -104,12 +104,34 @@ class Experiment(msgspec.Struct, frozen=True):
     """It confirms another run. It counts only for what all runs of the plan share."""
 
 
+SCRIPT = "__main__"
+"""The module of a script in the call sites of events."""
+
+
+def in_source(scripts: Mapping[str, str], role: str, loc: str) -> str:
+    """The call site of an event as the source names it: with the module that the role runs as a script."""
+    module, colon, rest = loc.partition(":")
+    return f"{scripts.get(role, module)}{colon}{rest}" if module == SCRIPT else loc
+
+
+def _no_dependence() -> Dependence:
+    from undermine.program import Dependence, Program  # imported late, so that workload processes start fast
+
+    return Dependence(Program(()))
+
+
 class TargetProgram(msgspec.Struct, frozen=True):
     """The facts of the target's source, together with the calls that fault-free runs have shown."""
 
     facts: Facts
     scripts: Mapping[str, str] = {}
     """By role: the module that its command runs as a script."""
+    dependence: Dependence = msgspec.field(default_factory=_no_dependence)
+    """Answers what depends on an operation. It keeps the parsed source; a strategy that doesn't ask lets it go."""
+
+    def stack(self, role: str, stack: Sequence[str]) -> tuple[str, ...]:
+        """A recorded call stack as the source names it, for questions to `dependence`."""
+        return tuple(in_source(self.scripts, role, loc) for loc in stack)
 
 
 def no_program(_: Sequence[str] = ()) -> TargetProgram:

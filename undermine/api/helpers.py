@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from undermine.campaign.helpers import Helpers
 from undermine.config.schema import Config
 from undermine.model.run import RunView
-from undermine.program import Named, Program
+from undermine.program import Dependence, Named, Program
 from undermine.protocols import TargetProgram
 from undermine.run.target_sources import Sources, target_sources
 from undermine.runtimes.table import catch_up
@@ -19,7 +19,7 @@ def helpers(config: Config) -> Helpers:
     def read_program(run: RunView, folders: Sequence[str], observed: Sequence[tuple[str, str]]) -> TargetProgram:
         found = sources_of(config, run)
         program = Program.read(folders or found.folders, [Named(function, op) for function, op in found.named])
-        return TargetProgram(program.with_observed(observed).facts(), found.scripts)
+        return TargetProgram(program.with_observed(observed).facts(), found.scripts, Dependence(program))
 
     return Helpers(read_program, catch_up)
 

@@ -1,9 +1,10 @@
 """Facts from the source of a target: its I/O operations, and the regions in which a slow one hurts.
 
 Never imports or runs any code of the target. `analyse(folders)` returns the facts. `Program.read(folders)` also takes the
-calls that runs have shown. See docs/program-facts.md.
+calls that runs have shown. `Dependence(program)` answers what depends on an operation. See docs/program-facts.md.
 """
 
+from undermine.program.dependence import Dependence
 from undermine.program.facts import SYNCHRONIZED, TIMED, Counts, Facts, Limit, Region, StaticPoint, Term, Trouble
 from undermine.program.program import Program, analyse, calls_in
 from undermine.program.source.operations import Named
@@ -12,6 +13,7 @@ __all__ = [
     "SYNCHRONIZED",
     "TIMED",
     "Counts",
+    "Dependence",
     "Facts",
     "Limit",
     "Named",

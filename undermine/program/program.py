@@ -97,11 +97,11 @@ class Program:
         return self.code.index.functions.get(loc.partition("#")[0])
 
     def _site(self, function: Function, loc: str) -> ast.AST | None:
-        call_sites = self._call_sites_of(function.module) if "#" in loc else None
+        call_sites = self.call_sites_of(function.module) if "#" in loc else None
         if call_sites is None:
             return None
         for action in self.code.flow(function).actions:
-            if action.kind == "call" and isinstance(action.node, ast.Call) and loc in self._locs(call_sites, action):
+            if action.kind == "call" and isinstance(action.node, ast.Call) and loc in self.locs(call_sites, action):
                 return action.node
         return None
 
@@ -141,13 +141,13 @@ class Program:
             sites[id] = tuple(whole)
         for id, parts in spread.direct.items():
             function = self.code.index.functions[id]
-            call_sites = self._call_sites_of(function.module)
+            call_sites = self.call_sites_of(function.module)
             if call_sites is None:
                 continue
             for action in self.code.flow(function).actions:
                 here = [part for part in parts if action.number in part.actions]
                 if regions := tuple(part.region for part in here):
-                    sites.update(dict.fromkeys(self._locs(call_sites, action), regions))
+                    sites.update(dict.fromkeys(self.locs(call_sites, action), regions))
         return sites
 
     def _region_parts(self, serving: Serving, readings: Readings) -> Iterator[RegionPart]:
@@ -180,12 +180,12 @@ class Program:
     def _points(
         self, function: Function, operations: list[Operation], spread: Spread, loop: tuple[str, str, int] | None
     ) -> Iterator[StaticPoint]:
-        call_sites = self._call_sites_of(function.module)
+        call_sites = self.call_sites_of(function.module)
         if call_sites is None:
             return
         points, blocks, flow = [], [], self.code.flow(function)
         for each in operations:
-            locs = self._locs(call_sites, each.action)
+            locs = self.locs(call_sites, each.action)
             if locs:
                 regions = spread.regions(function, each.action)
                 if runs_a_loop(each.call):
@@ -203,7 +203,8 @@ class Program:
                 blocks.append(flow.basic[each.action.block])
         yield from _grouped(points, blocks)
 
-    def _locs(self, call_sites: CallSites, action: Action) -> list[str]:
+    def locs(self, call_sites: CallSites, action: Action) -> list[str]:
+        """The call sites of an action."""
         node, statement = action.node, action.statement
         if action.kind == "exit" and isinstance(statement, ast.With | ast.AsyncWith):
             item = next(item for item in statement.items if item.context_expr is node)
@@ -215,7 +216,8 @@ class Program:
         awaited = call_sites.of_await(action.awaited) if isinstance(action.awaited, ast.Await) else []
         return list(dict.fromkeys([*call_sites.of_call(node, entered=action.entered), *awaited]))
 
-    def _call_sites_of(self, module: str) -> CallSites | None:
+    def call_sites_of(self, module: str) -> CallSites | None:
+        """The call sites of a module; None if it can't be compiled."""
         if module not in self._call_sites:
             source = self.code.index.sources[module]
             try:

@@ -16,12 +16,9 @@ from undermine.analysis.exposure.compared_limits import ComparedLimit, ObservedN
 from undermine.analysis.exposure.exposure import Exposure, Spot
 from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.program import SYNCHRONIZED, TIMED, Region, StaticPoint
-from undermine.protocols import TargetProgram
+from undermine.protocols import SCRIPT, TargetProgram, in_source
 
-_SCRIPT = "__main__"
 _REASONS_MAX = 3
-
-
 _WORDS: Mapping[str, str] = {
     "critical": "under a lock",
     "loop": "in an event loop",
@@ -128,7 +125,7 @@ class WeakSpots:
         self, role: str, regions: Iterable[Region], numbers: ObservedNumbers
     ) -> tuple[ComparedLimit, ...]:
         def in_events(module: str) -> str:
-            return _SCRIPT if self._scripts.get(role) == module else module
+            return SCRIPT if self._scripts.get(role) == module else module
 
         limits = dict.fromkeys(limit for region in regions for limit in region.limits)
         return tuple(sorted({each for limit in limits for each in numbers.limits(role, limit, in_events)}))
@@ -141,9 +138,7 @@ class WeakSpots:
         return near[-1] if near else None
 
     def _named(self, role: str, loc: str) -> str:
-        """The call site as the source names it: a script's module is `__main__` in events."""
-        module, colon, rest = loc.partition(":")
-        return f"{self._scripts.get(role, module)}{colon}{rest}" if module == _SCRIPT else loc
+        return in_source(self._scripts, role, loc)
 
 
 def representatives(spots: Iterable[WeakSpot]) -> Iterator[WeakSpot]:

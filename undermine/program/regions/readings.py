@@ -23,7 +23,7 @@ CLOCKS = words(
 )
 _LOOPS = ("loop", "_loop", "io_loop", "event_loop")
 _SCALES = (ast.Mult, ast.Div, ast.FloorDiv)
-_PASSES = words("max min float int round abs timestamp replace timegm utctimetuple timetuple astimezone")
+PASSES = words("max min float int round abs timestamp replace timegm utctimetuple timetuple astimezone")
 ROUNDS = 3
 
 
@@ -127,7 +127,7 @@ class Readings:
     def _call(self, function: Function, node: ast.Call, depth: int) -> Times:
         if self.is_clock(function, node):
             return frozenset({Origin("call", "", node)})
-        if last_name(node) in _PASSES:
+        if last_name(node) in PASSES:
             inner = list(node.args)
             if isinstance(node.func, ast.Attribute):
                 inner.append(node.func.value)
@@ -169,7 +169,7 @@ class Readings:
                         yield from self.differences(function, value, depth + 2)
         elif isinstance(node, ast.Call):
             inner = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
-            if last_name(node) in (*_PASSES, "total_seconds"):
+            if last_name(node) in (*PASSES, "total_seconds"):
                 for each in inner:
                     yield from self.differences(function, each, depth + 1)
         elif isinstance(node, ast.UnaryOp):

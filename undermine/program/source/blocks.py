@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Literal
 
 from undermine.program.source.index import Function, last_name
 
-ActionKind = Literal["call", "load", "enter", "exit", "next", "assign", "test", "yield", "untaken"]
+ActionKind = Literal["call", "load", "enter", "exit", "next", "assign", "test", "yield", "await", "untaken"]
+LoopNode = ast.While | ast.For | ast.AsyncFor | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _NOTHING_DONE = (ast.Constant, ast.Name, *_NESTED)
 _ACQUIRING = ("acquire", "try_acquire", "tryacquire", "acquire_read", "acquire_write")
@@ -20,8 +22,8 @@ _ACQUIRING = ("acquire", "try_acquire", "tryacquire", "acquire_read", "acquire_w
 class Action:
     """One thing that a function does, such as a call, an assignment or a test.
 
-    `node` is the call, the property read, the subject of a `with` or loop, the value assigned, or the test. `statement`
-    is the `with` or loop, and `target` what is assigned to.
+    `node` is the call, the property read, the subject of a `with` or loop, the value assigned, the test, or an `await` of
+    something other than a call. `statement` is the `with`, loop, `match` or `assert`, and `target` what is assigned to.
     """
 
     __slots__ = ("awaited", "block", "entered", "kind", "node", "number", "statement", "target")
@@ -39,7 +41,10 @@ class Action:
 class Block:
     """Actions that follow each other, and the blocks that they lead to."""
 
-    __slots__ = ("actions", "handlers", "next", "number", "raises", "rethrows")
+    __slots__ = (
+        "actions", "begins", "catches", "decides", "ends", "follows", "handlers", "is_final", "jump", "jumps", "loops", "next",
+        "number", "raises", "rethrows",
+    )  # fmt: skip
 
     def __init__(self, number: int, raises: tuple[int, ...], handlers: tuple[int, ...]) -> None:
         self.number, self.raises, self.handlers = number, raises, handlers
@@ -48,6 +53,24 @@ class Block:
         self.next: list[int] = []
         self.rethrows: list[int] = []
         """The blocks that the end of a `finally` leads to while an exception propagates."""
+        self.decides: tuple[ast.expr, ...] = ()
+        """The expressions that choose among `next`."""
+        self.ends: ast.Return | ast.Raise | None = None
+        """The statement that leaves the function at the end of the block."""
+        self.catches: ast.ExceptHandler | None = None
+        """The `except` clause that begins here."""
+        self.is_final = False
+        """Does code begin here that always runs: a `finally`, or leaving a `with`?"""
+        self.jump = ""
+        """The jump at the end of the block: `return`, `break` or `continue`."""
+        self.jumps: dict[str, int] = {}
+        """At the end of a `finally`: the block that each jump through it leads to."""
+        self.follows = 0
+        """At the end of a `finally`: the block that follows if nothing jumps and no exception propagates."""
+        self.loops: tuple[LoopNode, ...] = ()
+        """The loops whose repeated part the block belongs to, the outermost first."""
+        self.begins: LoopNode | None = None
+        """The loop of which each round begins here."""
 
 
 def blocks_of(function: Function, properties: frozenset[str] | set[str] = frozenset()) -> list[Block]:
@@ -74,6 +97,7 @@ class _Builder:
         self.frames: list[_Frame] = []
         self.raises: tuple[int, ...] = ()
         self.handlers: tuple[int, ...] = ()
+        self.loops: tuple[LoopNode, ...] = ()
         self.acquired: dict[str, ast.Call] = {}
         self.here = self._new()
         self.end = self._new()
@@ -85,6 +109,7 @@ class _Builder:
 
     def _new(self) -> Block:
         block = Block(len(self.blocks), self.raises, self.handlers)
+        block.loops = self.loops
         self.blocks.append(block)
         return block
 
@@ -154,6 +179,7 @@ class _Builder:
     def _on_If(self, node: ast.If) -> None:
         self._test(node.test)
         start = self.here
+        start.decides = (node.test,)
         self._untaken(node.test, when=True)
         self._statements(node.body)
         ended = self.here
@@ -166,9 +192,9 @@ class _Builder:
         self._link(other, after)
         self.here = after
 
-    def _test(self, node: ast.expr) -> None:
+    def _test(self, node: ast.expr, statement: ast.stmt | None = None) -> None:
         self._expression(node)
-        self._emit(Action("test", node))
+        self._emit(Action("test", node, statement))
 
     def _untaken(self, test: ast.expr, *, when: bool) -> None:
         """Begin the branch for a true or false test. If the test is a failed acquire, note that the lock was not
@@ -181,12 +207,17 @@ class _Builder:
             self._emit(Action("untaken", call))
 
     def _on_While(self, node: ast.While) -> None:
+        around = self._enter_loop(node)
         head = self._follow()
+        head.begins = node
         self._test(node.test)
         tested = self.here
+        tested.decides = (node.test,)
         after = self._new()
+        after.loops = around
         self._untaken(node.test, when=True)
         self._loop(node.body, head, after)
+        self.loops = around
         self.here = tested
         endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
         if not endless:
@@ -194,6 +225,11 @@ class _Builder:
             self._statements(node.orelse)
             self._link(self.here, after)
         self.here = after
+
+    def _enter_loop(self, node: LoopNode) -> tuple[LoopNode, ...]:
+        """Let the next blocks belong to a loop. Returns the loops around it."""
+        around, self.loops = self.loops, (*self.loops, node)
+        return around
 
     def _loop(self, body: Iterable[ast.stmt], head: Block, after: Block) -> None:
         self.frames.append(_Frame(after.number, head.number))
@@ -203,12 +239,17 @@ class _Builder:
 
     def _on_For(self, node: ast.For | ast.AsyncFor) -> None:
         self._expression(node.iter)
+        around = self._enter_loop(node)
         head = self._follow()
+        head.begins = node
         self._emit(Action("next", node.iter, node, node.target))
+        head.decides = (node.iter,)
         self._expression(node.target)
         after = self._new()
+        after.loops = around
         self._follow()
         self._loop(node.body, head, after)
+        self.loops = around
         self.here = head
         self._follow()
         self._statements(node.orelse)
@@ -242,6 +283,7 @@ class _Builder:
         """Build a body and the code that always runs after it (`finally`, leaving a `with`)."""
         outer = self.raises
         entry = self._new()
+        entry.is_final = True
         frame = _Frame(entry.number)
         self.frames.append(frame)
         self.raises = (entry.number,)
@@ -255,10 +297,10 @@ class _Builder:
         ended = self.here
         for kind in frame.escapes:
             self.here = ended
-            self._jump(kind)
+            ended.jumps[kind] = self._jump(kind)
         ended.rethrows.extend(outer or (self.end.number,))
         self.here = ended
-        self._follow()
+        ended.follows = self._follow().number
 
     def _on_Try(self, node: ast.Try) -> None:
         if node.finalbody:
@@ -283,58 +325,69 @@ class _Builder:
         self._link(self.here, after)
         for entry, handler in zip(entries, node.handlers, strict=True):
             self.here = entry
+            entry.catches = handler
             self._statements(handler.body)
             self._link(self.here, after)
         self.here = after
 
     def _on_Match(self, node: ast.Match) -> None:
-        self._test(node.subject)
+        self._test(node.subject, node)
         start, after = self.here, self._new()
+        start.decides = (node.subject,)
         self._link(start, after)
         for case in node.cases:
             self.here = start
             self._follow()
             if case.guard is not None:
                 self._test(case.guard)
+                self.here.decides = (case.guard,)
+                self._link(self.here, after)
+                self._follow()
             self._statements(case.body)
             self._link(self.here, after)
         self.here = after
 
     def _on_Assert(self, node: ast.Assert) -> None:
-        self._test(node.test)
+        self._test(node.test, node)
 
     def _on_Return(self, node: ast.Return) -> None:
         if node.value is not None:
             self._expression(node.value)
-        self._jump("return")
-        self.here = self._new()
+        self.here.ends = node
+        self._leave("return")
 
     def _on_Raise(self, node: ast.Raise) -> None:
         for child in ast.iter_child_nodes(node):
             self._expression(child)
         for number in self.raises or (self.end.number,):
             self._link(self.here, self.blocks[number])
+        self.here.ends = node
         self.here = self._new()
 
     def _on_Break(self, node: ast.Break) -> None:
-        self._jump("break")
-        self.here = self._new()
+        self._leave("break")
 
     def _on_Continue(self, node: ast.Continue) -> None:
-        self._jump("continue")
+        self._leave("continue")
+
+    def _leave(self, kind: str) -> None:
+        self.here.jump = kind
+        self._jump(kind)
         self.here = self._new()
 
-    def _jump(self, kind: str) -> None:
-        """Jump to the function's end or to the loop around, through the next `finally`."""
+    def _jump(self, kind: str) -> int:
+        """Jump to the function's end or to the loop around, through the next `finally`. Returns the block."""
+        to = self.end.number
         for frame in reversed(self.frames):
             if not frame.is_loop:
                 frame.escapes[kind] = None
-                self._link(self.here, self.blocks[frame.entry])
-                return
+                to = frame.entry
+                break
             if kind != "return":
-                self._link(self.here, self.blocks[frame.entry if kind == "break" else frame.again])
-                return
-        self._link(self.here, self.end)
+                to = frame.entry if kind == "break" else frame.again
+                break
+        self._link(self.here, self.blocks[to])
+        return to
 
     # --- expressions
 
@@ -342,11 +395,11 @@ class _Builder:
         if isinstance(node, _NOTHING_DONE):
             return
         if isinstance(node, ast.BoolOp):
-            self._choices(node.values[:1], node.values[1:])
+            self._bool_op(node)
         elif isinstance(node, ast.IfExp):
             self._expression(node.test)
             self._emit(Action("test", node.test))
-            self._choices((), (node.body, node.orelse))
+            self._choices(node)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
             self._comprehension(node)
         else:
@@ -374,35 +427,64 @@ class _Builder:
         last = self.here.actions[-1] if self.here.actions else None
         if last is not None and last.node is node.value:
             last.awaited = node
+        elif isinstance(node, ast.Await):
+            self._emit(Action("await", node))
 
-    def _choices(self, first: Iterable[ast.expr], others: Iterable[ast.expr]) -> None:
-        """Build the parts of an expression that may or may not be evaluated."""
-        for node in first:
-            self._expression(node)
-        others = list(others)
-        if not any(_does_something(node, self.properties) for node in others):
+    def _bool_op(self, node: ast.BoolOp) -> None:
+        """Build the operands of `and` and `or`: each one decides whether the next one is evaluated."""
+        first, *others = node.values
+        self._expression(first)
+        if not any(_does_something(each, self.properties) for each in others):
+            return
+        after = self._new()
+        for before, each in pairwise(node.values):
+            self.here.decides = (before,)
+            self._link(self.here, after)
+            self._follow()
+            self._expression(each)
+        self._link(self.here, after)
+        self.here = after
+
+    def _choices(self, node: ast.IfExp) -> None:
+        """Build the two parts of a conditional expression, of which one is evaluated."""
+        others = (node.body, node.orelse)
+        if not any(_does_something(each, self.properties) for each in others):
             return
         start, after = self.here, self._new()
-        self._link(start, after)
-        for node in others:
+        start.decides = (node.test,)
+        for each in others:
             self.here = start
             self._follow()
-            self._expression(node)
+            self._expression(each)
             self._link(self.here, after)
         self.here = after
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+        heads: list[Block] = []
+        around = self.loops
         for each in node.generators:
             self._expression(each.iter)
+            if not heads:
+                self._enter_loop(node)
             head = self._follow()
+            if not heads:
+                head.begins = node
+            heads.append(head)
+            head.decides = (each.iter,)
             self._emit(Action("next", each.iter, node, each.target))
             for condition in each.ifs:
+                self._follow()
                 self._expression(condition)
+                self.here.decides = (condition,)
+                self._link(self.here, head)
         self._follow()
         for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self._expression(part)
-        self._link(self.here, head)
-        self._follow()
+        self._link(self.here, heads[-1])
+        self.loops = around
+        self.here = self._new()
+        for inner, outer in pairwise([*reversed(heads), self.here]):
+            self._link(inner, outer)
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:

@@ -60,6 +60,8 @@ class CallSites:
                 self._add("call", position, place)
             elif op in _FAILED:
                 self._add("call", position, place)
+            elif op in ENTERS:
+                self._add("enter", position, place)
             elif op in AWAITS:
                 self._add("await", position, place)
             elif op in NEXTS:
@@ -88,6 +90,15 @@ class CallSites:
     def of_await(self, node: ast.Await) -> list[str]:
         return self._at("await", node)
 
+    def of_enter(self, statement: ast.With | ast.AsyncWith, item: ast.withitem) -> list[str]:
+        """The call sites of entering a `with`."""
+        found = self._at("enter", item.context_expr)
+        if found:
+            return found
+        number, items = statement.items.index(item), len(statement.items)
+        entered, awaited = self._at("enter", statement)[:items], self._at("await", statement)[:items]
+        return [*entered[number : number + 1], *awaited[number : number + 1]]
+
     def of_exit(self, statement: ast.With | ast.AsyncWith, item: ast.withitem) -> list[str]:
         """The call sites of leaving a `with`."""
         at_statement = self._at("call", statement)
@@ -100,7 +111,12 @@ class CallSites:
 
     def of_next(self, loop: ast.AST, iterated: ast.expr) -> list[str]:
         """The call sites of fetching the next item of a loop or comprehension."""
-        return self._at("next", loop) or self._at("next", iterated)
+        found = self._at("next", loop) or self._at("next", iterated)
+        return found or (self._at("await", loop) if isinstance(loop, ast.AsyncFor) else [])
+
+    def of_comprehension(self, node: ast.expr) -> list[str]:
+        """The call sites of running a comprehension, where it is a function of its own."""
+        return [*self._at("call", node), *self._at("await", node)]
 
     def _at(self, what: str, node: ast.AST) -> list[str]:
         line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)

@@ -1,0 +1,213 @@
+"""The paths through one function: one node for each action and one for the end of each block.
+
+A `finally` and the exit of a `with` exist once for each way in which they are entered, so a path that returns doesn't
+continue behind them. An exception that nothing raises explicitly is followed only where the caller asks for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from undermine.program.source.blocks import Action, Block
+from undermine.program.source.flow import Flow
+from undermine.program.source.index import dotted, last_name
+
+RETURNED, RAISED = 0, 1
+"""The two ends of a function."""
+_NESTED_MAX = 6
+_ENDS_PROCESS = frozenset({"sys.exit", "os._exit", "os.abort", "exit", "quit"})
+
+Catches = Callable[[ast.ExceptHandler, ast.expr | None], bool]
+"""Does an `except` clause catch the exception that a `raise` has?"""
+_Pending = tuple[str, ...]
+"""For each `finally` around a node that has begun: why it was entered (`return`, `raise`, …; empty: normally)."""
+
+
+class Paths:
+    """The graph of a function. `after[n]`: the nodes that follow `n`. `caught[n]`: where an exception in `n` leads to."""
+
+    def __init__(self, flow: Flow, catches: Catches) -> None:
+        self.blocks, self._catches = flow.blocks, catches
+        self.actions: list[Action | None] = [None, None]
+        self.block_of: list[Block] = [flow.blocks[1], flow.blocks[1]]
+        self.after: list[list[int]] = [[], []]
+        self.caught: list[list[int]] = [[], []]
+        self.of_action: dict[Action, list[int]] = {}
+        self._first: dict[tuple[int, _Pending], int] = {}
+        self._ends: list[tuple[int, Block, _Pending]] = []
+        self._build()
+        self._controlled: dict[int, frozenset[int]] = {}
+
+    def _build(self) -> None:
+        self._node(0, ())
+        while self._ends:
+            end, block, pending = self._ends.pop()
+            self.after[end] = list(dict.fromkeys(self._following(block, pending)))
+
+    def _node(self, number: int, pending: _Pending) -> int:
+        """The first node of a block that is entered in this way."""
+        key = number, pending[-_NESTED_MAX:]
+        if key not in self._first:
+            block = self.blocks[number]
+            self._first[key] = len(self.actions)
+            start = len(self.actions)
+            for action in (*block.actions, None):
+                self.actions.append(action)
+                self.block_of.append(block)
+                self.after.append([len(self.actions)])
+                self.caught.append([])
+                if action is not None:
+                    self.of_action.setdefault(action, []).append(len(self.actions) - 1)
+                    if _ends_process(action):
+                        self.after[-1] = [RAISED]
+            end = len(self.actions) - 1
+            self.after[end] = []
+            self._ends.append((end, block, key[1]))
+            caught = self._thrown(block, key[1], block.raises) if block.raises else []
+            raised = block.ends.exc if isinstance(block.ends, ast.Raise) else None
+            for node, action in zip(range(start, end), block.actions, strict=True):
+                if action.node is not raised:  # making an exception doesn't fail
+                    self.caught[node] = caught
+        return self._first[key]
+
+    def _following(self, block: Block, pending: _Pending) -> Iterable[int]:
+        if block.number == 1:
+            return [RETURNED]
+        if isinstance(block.ends, ast.Raise):
+            return self._thrown(block, pending, block.raises, block.ends)
+        if block.rethrows:
+            return self._leaving(block, pending)
+        return [self._to(number, pending, block.jump) for number in block.next]
+
+    def _leaving(self, block: Block, pending: _Pending) -> list[int]:
+        """The nodes after a `finally`, by the reason why it was entered."""
+        if not pending:  # a jump out of a `finally`: anything may follow
+            return [self._to(number, (), "") for number in block.next]
+        why, rest = pending[-1], pending[:-1]
+        found = []
+        if why == "raise":
+            found += self._thrown(block, rest, tuple(block.rethrows))
+        if why == "" or (why == "raise" and _suppresses(block)) or (why != "raise" and why not in block.jumps):
+            found.append(self._to(block.follows, rest, ""))
+        elif why in block.jumps:
+            found.append(self._to(block.jumps[why], rest, why))
+        return found
+
+    def _to(self, number: int, pending: _Pending, why: str) -> int:
+        if number == 1:
+            return RETURNED
+        return self._node(number, (*pending, why) if self.blocks[number].is_final else pending)
+
+    def _thrown(
+        self, block: Block, pending: _Pending, targets: tuple[int, ...], raised: ast.Raise | None = None
+    ) -> list[int]:
+        """Where an exception leads to. One that isn't raised explicitly is caught by the next `except` clauses."""
+        handlers = [number for number in targets if number in block.handlers]
+        if handlers and raised is None:
+            targets = tuple(handlers)
+        elif raised is not None:
+            targets = (self._catching(targets, raised),)
+        found = []
+        for number in targets or (1,):
+            if number == 1:
+                found.append(RAISED)
+            else:
+                found.append(self._node(number, (*pending, "raise") if self.blocks[number].is_final else pending))
+        return found
+
+    def _catching(self, targets: tuple[int, ...], raised: ast.Raise) -> int:
+        """The block that follows a `raise`."""
+        for number in targets:
+            handler = self.blocks[number].catches
+            if handler is None or self._catches(handler, raised.exc):
+                return number
+        return 1
+
+    # --- what a choice decides
+
+    @cached_property
+    def _unavoidable(self) -> list[int]:
+        return self._must_pass(-1)
+
+    def _must_pass(self, stop: int) -> list[int]:
+        """For each node, as bits: the nodes that all paths from it to an end (or to `stop`) pass."""
+        every = (1 << len(self.after)) - 1
+        found = [every] * len(self.after)
+        for end in (RETURNED, RAISED, stop):
+            if end >= 0:
+                found[end] = 1 << end
+        changed = True
+        while changed:
+            changed = False
+            for node in range(len(self.after) - 1, 1, -1):
+                if node != stop:
+                    passed = every
+                    for to in self.after[node]:
+                        passed &= found[to]
+                    passed |= 1 << node
+                    if passed != found[node]:
+                        found[node] = passed
+                        changed = True
+        return found
+
+    def controlled(self, node: int) -> frozenset[int]:
+        """The nodes whose execution depends on which way this node takes."""
+        if node not in self._controlled:
+            self._controlled[node] = self._differing(node, self.after[node])
+        return self._controlled[node]
+
+    def decided(self, node: int, ways: Iterable[int]) -> frozenset[int]:
+        """The nodes whose execution depends on which of these ways is taken at a node, also through other choices."""
+        found = set(self._differing(node, list(dict.fromkeys(ways))))
+        new = [each for each in found if len(self.after[each]) > 1 and each != node]
+        while new:
+            more = self.controlled(new.pop()) - found
+            found |= more
+            new += [each for each in more if len(self.after[each]) > 1 and each != node]
+        return frozenset(found)
+
+    def _differing(self, node: int, ways: list[int]) -> frozenset[int]:
+        """The nodes that all paths of one way pass before they come back, and not all paths of another way."""
+        if len(ways) < 2:
+            return frozenset()
+        reached = self.reached(ways, [node])
+        passed = self._must_pass(node) if self._is_repeated(node) else self._unavoidable
+        some, every = 0, -1
+        for way in ways:
+            some |= passed[way]
+            every &= passed[way]
+        return frozenset(_numbers(some & ~every) & reached)
+
+    def _is_repeated(self, node: int) -> bool:
+        return node in self.reached(self.after[node])
+
+    def reached(self, starts: Iterable[int], without: Iterable[int] = ()) -> set[int]:
+        """The nodes on paths from these nodes, also over caught exceptions, not through `without`."""
+        stops = set(without)
+        found: set[int] = set()
+        stack = [node for node in starts if node not in stops]
+        while stack:
+            here = stack.pop()
+            if here not in found:
+                found.add(here)
+                stack.extend(to for to in (*self.after[here], *self.caught[here]) if to not in stops)
+        return found
+
+
+def _numbers(bits: int) -> set[int]:
+    found = set()
+    while bits:
+        low = bits & -bits
+        found.add(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
+def _suppresses(block: Block) -> bool:
+    return any(action.kind == "exit" and last_name(action.node) == "suppress" for action in block.actions)
+
+
+def _ends_process(action: Action) -> bool:
+    return action.kind == "call" and isinstance(action.node, ast.Call) and dotted(action.node.func) in _ENDS_PROCESS

@@ -1,0 +1,32 @@
+"""The questions about dependence that strategies ask. Each function of the target is analysed when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from undermine.program.dependence.answers import Loop, LoopLimit, Unknown
+from undermine.program.dependence.loops import Loops
+from undermine.program.dependence.places import Places
+from undermine.program.dependence.slices import Slices
+from undermine.program.program import Program
+
+
+class Dependence:
+    """Answers questions about operations of one program. A stack has the `loc`s of a trace, innermost first."""
+
+    def __init__(self, program: Program) -> None:
+        self._places = Places(program)
+        self._slices = Slices(program.code)
+
+    @cached_property
+    def _loops(self) -> Loops:
+        return Loops(self._places, self._slices)
+
+    def in_loop(self, wait: Sequence[str]) -> Loop | Unknown | None:
+        """The loop around a wait, in its function or in one of the next three callers."""
+        return self._loops.around(wait)
+
+    def loop_limit(self, wait: Sequence[str]) -> LoopLimit | Unknown | None:
+        """The limit of the loop around a wait: a clock, or a number of rounds. None: it has none, or there is no loop."""
+        return self._loops.limit(wait)
