@@ -12,21 +12,24 @@ Never starts a process.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 import msgspec
 
+from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
-from undermine.model.plan import At, Plan, Step, Then, Trigger, nodes_hit
+from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, nodes_hit
 from undermine.model.point import CLIENT, REST, phase_point, point_of
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.protocols import Dropped, History, PastRun, PossibleFault
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts
 
 _SHARES = {"early": 0.0, "middle": 0.5, "late": 1.0}
+"""The share of client operations that have begun when a node crashes."""
 _READS_MAX = 3
 """At most this number of reads of recovery are named as reasons for one crash."""
 _WHY_OBSERVE = "shows how the target recovers from a crash"
@@ -39,10 +42,12 @@ class Fcatch:
     class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """[strategies.fcatch]"""
 
-        crash: Literal["early", "middle", "late"] = "middle"
-        """When the crash happens from whose recovery the strategy learns."""
+        crash: Literal["early", "middle", "late", "random"] = "middle"
+        """When, in the workload, the crash happens from whose recovery the strategy learns."""
         recovery: tuple[str, ...] = ()
         """Functions that are part of recovery, as module:qualified.name, if the tool does not recognise them."""
+        sources: tuple[str, ...] = ()
+        """The files and folders of the target's source, if the tool does not find them."""
         cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
         """The most experiments in a campaign."""
 
@@ -67,13 +72,32 @@ class Fcatch:
         if observing:
             yield from (Candidate(plan) for plan in observing)
             return
-        yield from self._predicted(history)
+        waits, left = self._conflicts(history)
+        kept = self._candidates(waits, left, history)
+        yield from kept
+        self._tell(waits, left, len(kept), history)
+        yield from self._dropped(waits, left, {candidate.plan.id for candidate in kept}, history)
+
+    def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
+        """Yield the candidates; with a run, those at operations that it showed after its last fault, at their next occurrence."""
+        found = self._candidates(*self._conflicts(history), history)
+        if after is None:
+            yield from found
+            return
+        shown = {Spot.of(point) for point in history.profile(after.id).after}
+        for candidate in found:
+            (step,) = candidate.plan.steps
+            at = final_at(step.trigger)
+            if at and Spot.of(at.point) in shown:
+                next_one = msgspec.structs.replace(step, trigger=At(at.point, at.place))
+                yield msgspec.structs.replace(candidate, plan=msgspec.structs.replace(candidate.plan, steps=(next_one,)))
 
     # --- runs to learn from
 
     def _observing(self, history: History) -> Iterator[Plan]:
         """For each role, a crash with and without a restart while clients are served."""
-        trigger = _during_workload(history, _SHARES[self._options.crash])
+        share = _SHARES.get(self._options.crash, random.Random(history.seed).random())
+        trigger = _during_workload(history, share)
         if trigger is None:
             return
         found: dict[tuple[str, type[Fault]], PossibleFault] = {}
@@ -99,17 +123,23 @@ class Fcatch:
 
     # --- predictions
 
-    def _predicted(self, history: History) -> Iterator[Candidate | Dropped]:
-        known = self._known = self._known or ObservedConflicts(history.columns, self._options.recovery)
-        waits = known.awaited(history.fault_free)
-        left = known.left(history.fault_free, self._crashed(history))
-        kept = sorted(merged([*self._of_waits(waits, history), *self._of_left(left, history)]), key=lambda c: -c.score)
-        yield from kept
-        taken = {candidate.plan.id for candidate in kept}
-        self._tell(waits, left, len(kept))
+    def _conflicts(self, history: History) -> tuple[list[Awaited], list[Left]]:
+        """All pairs of operations that the runs so far show to conflict, also those that a rule excludes."""
+        if self._known is None:
+            program = history.program(self._options.sources)
+            self._known = ObservedConflicts(history.columns, program, self._options.recovery)
+        return self._known.awaited(history.fault_free), self._known.left(history.fault_free, self._crashed(history))
+
+    def _candidates(self, waits: Sequence[Awaited], left: Sequence[Left], history: History) -> list[Candidate]:
+        """The candidates of the pairs that no rule excludes, the most promising first."""
+        found = merged([*self._of_waits(waits, history), *self._of_left(left, history)])
+        return sorted(found, key=lambda candidate: -candidate.score)
+
+    def _dropped(self, waits: Sequence[Awaited], left: Sequence[Left], kept: set[str], history: History) -> Iterator[Dropped]:
+        """The plans that rules exclude, each once."""
         for dropped in (*self._dropped_waits(waits, history), *self._dropped_left(left, history)):
-            if dropped.plan.id not in taken:
-                taken.add(dropped.plan.id)
+            if dropped.plan.id not in kept:
+                kept.add(dropped.plan.id)
                 yield dropped
 
     def _of_waits(self, waits: Iterable[Awaited], history: History) -> Iterator[Candidate]:
@@ -197,11 +227,15 @@ class Fcatch:
         columns = self._known.run(run).columns
         return Evidence(kind, text, columns.stacks[int(columns.stack[row])][0], run, row)
 
-    def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: int) -> None:
+    def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: int, history: History) -> None:
         rules = Counter(filter(None, [*(one.pair.rule for one in waits), *(one.pair.rule for one in left)]))
-        said = "; ".join(f"{count} dropped: {rule}" for rule, count in rules.most_common())
-        text = f"{len(waits)} awaited messages and {len(left)} writes that recovery may find, {kept} to try"
-        self._remarks = [f"{text}; {said}" if said else text]
+        said = [f"{len(waits)} awaited messages and {len(left)} writes that recovery may find, {kept} to try"]
+        said += [f"{count} dropped: {rule}" for rule, count in rules.most_common()]
+        tried = [run for run in history.runs if run.status == "fired" and run.plan.why != _WHY_OBSERVE]
+        if tried:
+            failed, odd = sum(run.failed for run in tried), sum(run.odd for run in tried)
+            said.append(f"{len(tried)} tried: {failed} failed, {odd} passed with unusual log entries")
+        self._remarks = ["; ".join(said)]
 
 
 _VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}

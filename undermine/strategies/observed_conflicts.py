@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undermine.analysis.conflicts.awaited import AwaitedMessage, InLoop, awaited_messages, not_in_loop
+from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
@@ -19,6 +19,7 @@ from undermine.analysis.pipeline import analyse
 from undermine.model.columns import Columns
 from undermine.model.plan import Place
 from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, stack_id
+from undermine.protocols import TargetProgram
 
 _NEAR_ROWS = 200
 """If no fault can hit an operation, one is searched for in this number of rows of the same thread or task."""
@@ -56,8 +57,11 @@ class Left(NamedTuple):
 class ObservedConflicts:
     """The conflicts of one campaign. Each run with a crash may add some."""
 
-    def __init__(self, columns: Callable[[int], Columns], recovery_functions: Sequence[str] = ()) -> None:
+    def __init__(
+        self, columns: Callable[[int], Columns], program: TargetProgram | None = None, recovery_functions: Sequence[str] = ()
+    ) -> None:
         self._columns = columns
+        self._program = program
         self._named = tuple(recovery_functions)
         self._runs: dict[int, Run] = {}
         self._awaited: dict[int, list[Awaited]] = {}
@@ -71,12 +75,12 @@ class ObservedConflicts:
 
     # --- waits
 
-    def awaited(self, fault_free: Sequence[int], in_loop: InLoop = not_in_loop) -> list[Awaited]:
+    def awaited(self, fault_free: Sequence[int]) -> list[Awaited]:
         """The messages that other nodes wait for, one for each call stack of the message and of the wait."""
         found: dict[tuple[object, ...], Awaited] = {}
         for number in fault_free:
             if number not in self._awaited:
-                self._awaited[number] = list(self._awaited_in(number, in_loop))
+                self._awaited[number] = list(self._awaited_in(number))
             for each in self._awaited[number]:
                 key = (each.moment.spot, each.pair.kind, self._site(number, each.pair.wait))
                 known = found.get(key)
@@ -84,9 +88,9 @@ class ObservedConflicts:
                     found[key] = each
         return list(found.values())
 
-    def _awaited_in(self, number: int, in_loop: InLoop) -> Iterator[Awaited]:
+    def _awaited_in(self, number: int) -> Iterator[Awaited]:
         run = self.run(number)
-        for pair in awaited_messages(run.origins, in_loop):
+        for pair in awaited_messages(run.origins, self._program):
             if moment := self._before(number, pair.message):
                 yield Awaited(pair, moment, number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from undermine.analysis.conflicts.awaited import (
     awaited_messages,
 )
 from undermine.analysis.conflicts.origins import Origins
+from undermine.program import Dependence, Named, Program
+from undermine.protocols import TargetProgram
 
 S = 1_000_000_000
 
@@ -73,11 +76,26 @@ def test_a_limit_that_each_pass_of_a_loop_sets_anew_ends_nothing(story: Story) -
     assert pair.rule == ""
 
 
-def test_the_source_may_show_that_a_limited_wait_is_repeated(story: Story) -> None:
+LOOPS = {
+    "no limit": ("def until_set(event):\n    while not event.ready:\n        event.wait(1)\n", ""),
+    "a count": ("def until_set(event):\n    for _ in range(9):\n        event.wait(1)\n", LIMITED),
+    "no loop": ("def until_set(event):\n    event.wait(1)\n", LIMITED),
+}
+
+
+@pytest.mark.parametrize(("source", "rule"), LOOPS.values(), ids=LOOPS)
+def test_a_limited_wait_in_a_loop_without_a_limit_never_ends(story: Story, tmp_path: Path, source: str, rule: str) -> None:
+    (tmp_path / "app.py").write_text(source)
+    program = Program.read([str(tmp_path)])
     request(story)
-    wait_for_message(story, size=20_000)
-    [pair] = found(story, *PAIRS, in_loop=lambda stack: stack == ("app:wait#1",))
-    assert pair.rule == ""
+    wait_for_message(story, size=20_000, at=next(iter(call_sites(tmp_path))))
+    [pair] = found(story, *PAIRS, program=TargetProgram(program.facts(), dependence=Dependence(program)))
+    assert pair.rule == rule
+
+
+def call_sites(folder: Path) -> list[str]:
+    """The call site of `event.wait` in the source below this folder."""
+    return [point.loc for point in Program.read([str(folder)], named=[Named("*.wait", "msg.send")]).facts().points]
 
 
 def test_a_thread_that_waits_for_work_may_wait_for_ever(story: Story) -> None:

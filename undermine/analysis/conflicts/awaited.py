@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.polling import PollLoop, poll_loops, stays_within
 from undermine.analysis.reading.rows import AT_ONCE
 from undermine.model.point import CLIENT
+from undermine.program.dependence import Loop, LoopLimit, Unknown
+from undermine.protocols import TargetProgram, no_program
 
 BY_CLIENT = "a client's request ends the wait"
 SAME_REQUEST = "the request that ends the wait also began it"
@@ -30,10 +32,6 @@ POLL = "poll"
 _HANDLERS_MAX = 2
 """Without other evidence, the answer to the loop's own request ended it, if at most this number of messages was handled during
 the last pause."""
-
-InLoop = Callable[[Sequence[str]], bool]
-"""Does the source show that the wait at this call stack is repeated without any limit?"""
-
 
 class AwaitedMessage(NamedTuple):
     """A wait that ended because of a message of another node."""
@@ -53,20 +51,15 @@ class AwaitedMessage(NamedTuple):
     """The rule that excludes it; "" if none does."""
 
 
-def not_in_loop(_: Sequence[str]) -> bool:
-    """The answer where the source is not known."""
-    return False
-
-
-def awaited_messages(origins: Origins, in_loop: InLoop = not_in_loop) -> list[AwaitedMessage]:
-    """All waits of nodes that a message of another node ended, by time."""
-    finder = _Finder(origins, in_loop)
+def awaited_messages(origins: Origins, program: TargetProgram | None = None) -> list[AwaitedMessage]:
+    """All waits of nodes that a message of another node ended, by time. The `program` says which waits are in loops."""
+    finder = _Finder(origins, program or no_program())
     return sorted((*finder.waits(), *finder.polls()))
 
 
 class _Finder:
-    def __init__(self, origins: Origins, in_loop: InLoop) -> None:
-        self._origins, self._in_loop = origins, in_loop
+    def __init__(self, origins: Origins, program: TargetProgram) -> None:
+        self._origins, self._program = origins, program
         self._analysis, self._columns = origins.analysis, origins.analysis.columns
 
     # --- waits of the standard kinds
@@ -113,9 +106,18 @@ class _Finder:
             return False
         if int(self._analysis.deadline_of[wait]) != wait:
             return True
-        if self._repeats(wait):
-            return False
-        return not self._in_loop(self._columns.stacks[int(self._columns.stack[wait])])
+        return not self._repeats(wait) and not self._is_endless(wait)
+
+    def _is_endless(self, wait: int) -> bool:
+        """Does the source show a loop around the wait that has an exit, but no limit?"""
+        dependence, stack = self._program.dependence, self._source_stack(wait)
+        loop = dependence.in_loop(stack)
+        return isinstance(loop, Loop) and loop.has_exit and dependence.loop_limit(stack) is None
+
+    def _source_stack(self, row: int) -> tuple[str, ...]:
+        columns = self._columns
+        role = columns.processes[int(columns.process[row])].role
+        return self._program.stack(role, columns.stacks[int(columns.stack[row])])
 
     def _repeats(self, wait: int) -> bool:
         """Did the limit run out, at this wait or an adjacent one, and the thread or task waited on at the same place?"""
@@ -172,19 +174,27 @@ class _Finder:
     def _poll_rule(self, loop: PollLoop, signal: int, message: int, own: bool) -> str:
         if self._origins.node[message] == CLIENT:
             return BY_CLIENT
-        if self._looks_at_clock(loop):
+        if self._poll_is_limited(loop):
             return LIMITED
         return "" if own or self._origins.is_requested(loop.last) else FOR_WORK
 
-    def _looks_at_clock(self, loop: PollLoop) -> bool:
-        """Does the body read a clock, or was a time limit in force that the pauses did not set?"""
+    def _poll_is_limited(self, loop: PollLoop) -> bool:
+        """Was a time limit in force that the pauses did not set, or does the loop count or look at a clock to end? Where the
+        source isn't known, each look at a clock counts."""
         columns, analysis = self._columns, self._analysis
-        if any(columns.name(row) == "clock" for row in loop.body):
+        by = {int(analysis.deadline_of[row]) for row in loop.pauses if len(analysis.deadline) and analysis.deadline[row]}
+        if by - set(loop.pauses):
             return True
-        by = {
-            int(analysis.deadline_of[row]) for row in loop.pauses if len(analysis.deadline) and analysis.deadline[row]
-        }
-        return bool(by - set(loop.pauses))
+        clocks = {self._source_stack(row)[0] for row in loop.body if columns.name(row) == "clock"}
+        match self._program.dependence.loop_limit(self._source_stack(loop.last)):
+            case LoopLimit(kind="clock", reads=reads) if reads:
+                return not clocks.isdisjoint(reads)
+            case LoopLimit():
+                return True
+            case Unknown():
+                return bool(clocks)
+            case None:
+                return False
 
     def _signals(self, loop: PollLoop) -> Iterator[tuple[int, str]]:
         """The operations that may have ended the loop, those with the best evidence alone."""
