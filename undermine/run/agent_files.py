@@ -88,6 +88,7 @@ class AgentFiles:
             "packages": [],
             **addresses(self._nodes),
             "cgroup": "",
+            **({"heap": False} if self._heap else {}),
             "operations": [],
             "adapters": [resolve(name, self._config.project) for name in adapters],
             **PYTHON.agent_settings([sys.executable]),

@@ -15,6 +15,7 @@ Where to read on, in the order in which the rooms build on each other:
     files, net    hooks at which faults are possible
     handover      hooks that record who gives work to whom
     sync          hooks that record locks, waits and time
+    heap          accesses to objects that handlers share
     logical       functions that count as one operation; `adapters` describe those of libraries
     agent, hooks  the parts put together, and the table of hooks
 """

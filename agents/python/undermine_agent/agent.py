@@ -57,6 +57,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.config = config
         self.covered = None  # while a logical operation is under way: says whether another operation is part of it
         self.trouble = 0
+        self.gaps = list(GAPS)
         self.lost_tasks: list = []
         self.check_tasks: Any = None  # set by the hooks of tasks
         self.thread_names = ThreadNames()
@@ -68,6 +69,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.link = Link(config["socket"], self._hello())
         self.lasting = Lasting(self.state, self.link)
         self.injector = Injector(self)
+        self.heap: Any = None  # created if accesses to the heap are recorded
         self.impairments = None  # created with the hooks of sockets
         self.pipes = None  # created if pipes are observed
         self.chained = WeakTable()  # futures that follow another future
@@ -104,7 +106,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             "agent": fast.name(),
             "runtime": "%s %s" % (sys.implementation.name, sys.version.split()[0]),
             "capabilities": list(CAPABILITIES),
-            "gaps": list(GAPS),
+            "gaps": self.gaps,
             "executable": sys.executable or "",
             "why_slow": fast.why_not,
             "learns_contents": config.get("contents") is None,
@@ -121,6 +123,11 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.writer = self._new_writer(stem)
         self.sites.reset(self.writer)
         self.begin_work(self.sites, self.state.view, self.lasting, AGENT_DIR, error_name)
+        self.writer.process(self.thread_state().cursor, tinyjson.dumps(self._introduction()))
+
+    def add_gap(self, gap: str) -> None:
+        """Say that from now on something is not recorded."""
+        self.gaps.append(gap)
         self.writer.process(self.thread_state().cursor, tinyjson.dumps(self._introduction()))
 
     @staticmethod
@@ -148,6 +155,8 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             if self.impairments is not None:
                 self.impairments.after_fork()
             self.lost_tasks = []
+            if self.heap is not None:
+                self.heap.after_fork()
             self._open_file()
         except Exception:
             self.off = True

@@ -10,6 +10,7 @@ import _thread
 import errno
 import os
 import sys
+from itertools import count
 from time import monotonic_ns
 
 from undermine_agent.names.subjects import CONTENT_MARK
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LOST = "LOST"
 _frame = sys._getframe
+_opened = count(1).__next__
 _open, _write, _close = os.open, os.write, os.close
 
 
@@ -50,13 +52,16 @@ class Call:
 class ThreadState:
     """The agent's data for one thread."""
 
-    __slots__ = ("busy", "cursor", "name", "logical_call")
+    __slots__ = ("busy", "cursor", "name", "logical_call", "extent", "pauses", "heap")
 
     def __init__(self, writer):
         self.busy = False
         self.cursor = Cursor(writer)
         self.name = ""
         self.logical_call = None  # the logical operation under way
+        self.extent = 0  # the number of the last handler of this thread, if accesses to the heap are recorded
+        self.pauses = 0  # and of its last sleep
+        self.heap = None
 
 
 class Core:
@@ -145,6 +150,10 @@ class Core:
         if resource is None:
             resource = string(cursor, subject.resource)
         thread = strings.get(state.name) or string(cursor, state.name or self._thread_name(state))
+        if operation.opens == 1:
+            state.extent = _opened()
+        elif operation.opens:
+            state.pauses = _opened()
         seq = next(writer.sequence)
         writer.begin(cursor, seq, t_ns or monotonic_ns(), op_id, stack.id, target, resource, thread, size)
         return Call(operation, subject, stack, seq, cursor)
@@ -158,6 +167,8 @@ class Core:
             cursor = call.cursor = state.cursor
             name = self.writer.string(cursor, error_name(error)) if error is not None else 0
             self.writer.end(cursor, call.seq, monotonic_ns(), result, name)
+            if call.operation.opens == 1:
+                state.extent = _opened()
             if call.operation.after and not self.off:
                 self._decide_after(call)
         except Exception as trouble:
@@ -174,7 +185,7 @@ class Core:
             raise self.refuse(call)
         return self.carry_out(call, measure, original, args, options)
 
-    def record(self, operation, subject, stack=None) -> None:
+    def record(self, operation, subject, stack=None, result=0) -> None:
         """Record an event without duration, even while the agent is at work in this thread."""
         state = self.thread_state()
         busy, state.busy = state.busy, True
@@ -183,7 +194,7 @@ class Core:
                 stack = self.sites.stack(state.cursor, _frame(1))
             t_ns = monotonic_ns()
             call = self._begin(state, operation, subject, 0, t_ns, stack)
-            self.writer.end(state.cursor, call.seq, t_ns, 0, 0)
+            self.writer.end(state.cursor, call.seq, t_ns, result, 0)
         except Exception as error:
             self._note(error)
         finally:

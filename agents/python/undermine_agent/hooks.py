@@ -102,6 +102,8 @@ def install(agent) -> None:
     agent.imports.start()
     if agent.variables is not None:
         agent.variables.install(agent.imports)
+    if "heap" in agent.config:
+        on("heap.imports.install")()
     if agent.config.get("operations"):
         on("logical.user_functions.install")()
     if agent.config.get("adapters"):

@@ -14,6 +14,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *name, *before, *after;
     char matchable;
+    unsigned char opens; /* 1: a handler begins and ends with it; 2: its thread polls */
     uint32_t epoch, id;
 } Operation;
 
@@ -40,6 +41,7 @@ typedef struct {
     const volatile uint32_t *generation;
 } Core;
 
+static unsigned int opened; /* the number of handlers and sleeps so far, in all threads */
 static Core *core;
 static PyInterpreterState *main_interpreter;
 static PyObject *text_stack, *text_id, *text_codes, *text_decide_before, *text_decide_after, *text_check_tasks,
@@ -319,6 +321,9 @@ begin(State *s, Operation *operation, Subject *subject, int64_t size, int64_t t_
     if (!has_ids(s, operation, subject) || PyErr_Occurred()) {
         return 0;
     }
+    if (operation->opens) {
+        *(operation->opens == 1 ? &s->extent : &s->pauses) = ++opened;
+    }
     uint32_t seq = ++writer->sequence;
     put_begin(s, seq, t_ns ? t_ns : now_ns(), operation->id, stack, subject->target_id, subject->resource_id, thread,
               size);
@@ -571,6 +576,9 @@ leave(Call *call, int64_t result, PyObject *error)
     uint32_t id = error_id(s, error);
     if (!PyErr_Occurred()) {
         put_end(s, call->seq, now_ns(), result, id);
+        if (((Operation *)call->operation)->opens == 1) {
+            s->extent = ++opened;
+        }
         if (!core->off && !is_empty(((Operation *)call->operation)->after)) {
             Py_XDECREF(PyObject_CallMethodObjArgs((PyObject *)core, text_decide_after, (PyObject *)call, NULL));
         }
@@ -740,16 +748,16 @@ static PyObject *
 Core_record(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyThreadState *thread = this_thread();
-    State *s = count >= 2 && count <= 3 && thread->interp == main_interpreter && !forked ? state_of(thread) : NULL;
+    State *s = count >= 2 && count <= 4 && thread->interp == main_interpreter && !forked ? state_of(thread) : NULL;
     if (s == NULL || !PyObject_TypeCheck(args[0], &OperationType) || !PyObject_TypeCheck(args[1], &SubjectType)) {
         Py_RETURN_NONE;
     }
     char busy = s->busy;
     s->busy = 1;
     uint32_t stack_id = 0, seq = 0;
-    int64_t t_ns = now_ns();
+    int64_t t_ns = now_ns(), result = count == 4 ? PyLong_AsLongLong(args[3]) : 0;
     PyObject *stack = NULL;
-    if (count == 3 && args[2] != Py_None) {
+    if (count >= 3 && args[2] != Py_None) {
         PyObject *number = PyObject_GetAttr(args[2], text_id);
         stack_id = number ? (uint32_t)PyLong_AsUnsignedLong(number) : 0;
         Py_XDECREF(number);
@@ -761,7 +769,7 @@ Core_record(PyObject *self, PyObject *const *args, Py_ssize_t count)
     }
     Py_XDECREF(stack);
     if (seq != 0) {
-        put_end(s, seq, t_ns, 0, 0);
+        put_end(s, seq, t_ns, result, 0);
     } else {
         note_trouble();
     }
@@ -930,6 +938,7 @@ Operation_dealloc(Operation *self)
 static PyMemberDef Operation_members[] = {
     {"name", T_OBJECT_EX, offsetof(Operation, name), 0, NULL},
     {"matchable", T_BOOL, offsetof(Operation, matchable), 0, NULL},
+    {"opens", T_UBYTE, offsetof(Operation, opens), 0, NULL},
     {"before", T_OBJECT_EX, offsetof(Operation, before), 0, NULL},
     {"after", T_OBJECT_EX, offsetof(Operation, after), 0, NULL},
     {NULL},

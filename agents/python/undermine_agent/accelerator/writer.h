@@ -22,6 +22,8 @@ typedef struct {
     uint32_t position;
     uint8_t *chunk;
     PyObject *logical_call; /* the logical operation under way */
+    unsigned int extent, pauses; /* the last handler and sleep, if accesses to the heap are recorded */
+    PyObject *heap;
 } State;
 
 typedef struct {
@@ -267,6 +269,7 @@ State_dealloc(State *s)
     Py_XDECREF(s->name);
     Py_XDECREF(s->named);
     Py_XDECREF(s->logical_call);
+    Py_XDECREF(s->heap);
     Py_TYPE(s)->tp_free((PyObject *)s);
 }
 
@@ -281,6 +284,9 @@ static PyMemberDef State_members[] = {
     {"busy", T_BOOL, offsetof(State, busy), 0, NULL},
     {"name", T_OBJECT_EX, offsetof(State, name), 0, NULL},
     {"logical_call", T_OBJECT, offsetof(State, logical_call), 0, NULL},
+    {"extent", T_UINT, offsetof(State, extent), 0, NULL},
+    {"pauses", T_UINT, offsetof(State, pauses), 0, NULL},
+    {"heap", T_OBJECT, offsetof(State, heap), 0, NULL},
     {NULL},
 };
 static PyGetSetDef State_getset[] = {{"cursor", (getter)State_cursor, NULL, NULL, NULL}, {NULL}};

@@ -55,15 +55,19 @@ def slot_of(caller: int, called: int) -> int:
 
 
 class Operation:
-    """One kind of operation, and the trigger parts that may match it."""
+    """One kind of operation, and the trigger parts that may match it.
 
-    __slots__ = ("name", "matchable", "before", "after")
+    `opens` is set if accesses to the heap are recorded. 1: a handler begins and ends with it; 2: its thread polls.
+    """
+
+    __slots__ = ("name", "matchable", "before", "after", "opens")
 
     def __init__(self, name: str, matchable: bool):
         self.name = name
         self.matchable = matchable
         self.before: tuple = ()
         self.after: tuple = ()
+        self.opens = 0
 
 
 Operation = fast.base("Operation", Operation)  # type: ignore[misc]

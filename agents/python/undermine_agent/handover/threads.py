@@ -43,6 +43,7 @@ def _hook_start_and_end(agent, cls) -> None:
                     agent.thread_state().name = names.take(get_ident(), self._name)
                     if started.get(self) is not None:
                         agent.record(take_operation, started.get(self))
+                        agent.thread_state().extent = 0  # to begin isn't to handle something
             except Exception:
                 pass
             try:

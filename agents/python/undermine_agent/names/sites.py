@@ -223,14 +223,19 @@ _call_opcodes: list = []
 
 def ordinal(code, offset: int) -> int:
     """The number of calls (also `with`, `await`, `for`) before this offset. It moves less often than a line number."""
-    if not _call_opcodes:
-        opmap = forks.load("opcode", "opmap")
-        names = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX", "CALL_METHOD")
-        others = ("SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "YIELD_FROM", "SEND", "FOR_ITER")
-        _call_opcodes[:] = [opmap[name] for name in names + others if opmap.get(name, 256) < 256]
     instructions = code.co_code
     # During a call of a Python function, the offset may point into the call's inline cache: zeros after the call.
     while offset > 0 and instructions[offset] == 0:
         offset -= 2
     before = instructions[: max(offset, 0) : 2]
-    return sum(map(before.count, _call_opcodes))
+    return sum(map(before.count, call_opcodes()))
+
+
+def call_opcodes() -> list:
+    """The instructions that ordinals count."""
+    if not _call_opcodes:
+        opmap = forks.load("opcode", "opmap")
+        names = ("CALL", "CALL_KW", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_FUNCTION_EX", "CALL_METHOD")
+        others = ("SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH", "YIELD_FROM", "SEND", "FOR_ITER")
+        _call_opcodes[:] = [opmap[name] for name in names + others if opmap.get(name, 256) < 256]
+    return _call_opcodes

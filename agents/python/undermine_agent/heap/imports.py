@@ -1,0 +1,101 @@
+"""Gives the target's modules hooks at their accesses to the heap, when they are imported.
+
+Only modules that the usual loader reads from source get hooks. Rewritten code is kept in the folder of accelerators, not
+where Python keeps its own: a later run without hooks must not find it. The agent cannot rewrite a script that the
+interpreter itself reads (`python script.py`).
+"""
+
+from __future__ import annotations
+
+import _frozen_importlib_external as external
+import builtins
+import marshal
+import os
+import sys
+
+from undermine_agent.heap.accesses import hooks
+from undermine_agent.heap.names import target_modules
+from undermine_agent.heap.rewriting import HOOK, rewritten
+from undermine_agent.interpreter import forks
+from undermine_agent.names.sites import is_hosts
+from undermine_agent.patching.patch import dressed
+
+_AGENT = os.path.dirname(os.path.abspath(__file__))
+
+
+def install(agent) -> None:
+    setattr(builtins, HOOK, hooks(agent))
+    if not agent.config["heap"]:
+        return
+    kept = Kept(agent.config.get("accelerator", ""))
+    loader = external.SourceFileLoader
+    counts = target_modules(agent.sites.packages)
+    every = not agent.sites.packages
+    original = loader.get_code
+
+    def get_code(self, fullname):
+        if type(self) is not loader or agent.off or not (is_hosts(self.path) if every else counts(fullname)):
+            return original(self, fullname)
+        state = agent.thread_state()
+        busy, state.busy = state.busy, True
+        try:
+            code = kept.code(self.get_data(self.path), self.path)
+        except Exception:  # the original reports what is wrong with the module
+            code = None
+        finally:
+            state.busy = busy
+        return original(self, fullname) if code is None else code
+
+    # Python removes its own frames from the traceback of an error in an imported module, by the name of their file.
+    get_code.__code__ = get_code.__code__.replace(co_filename=original.__code__.co_filename)
+    loader.get_code = dressed(get_code, original)  # type: ignore[method-assign]
+
+
+class Kept:
+    """Rewritten code in a folder, by what it was made from."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+        self.made_by = b""
+
+    def code(self, source: bytes, path: str):
+        if not self.folder:
+            return _rewritten(source, path)
+        file = os.path.join(self.folder, "heap-" + self._digest(source, path))
+        try:
+            with open(file, "rb") as stored:
+                return marshal.loads(stored.read())
+        except (OSError, EOFError, ValueError, TypeError):
+            pass
+        code = _rewritten(source, path)
+        self._keep(file, marshal.dumps(code))
+        return code
+
+    def _digest(self, source: bytes, path: str) -> str:
+        if not self.made_by:
+            with open(os.path.join(_AGENT, "rewriting.py"), "rb") as file:
+                self.made_by = file.read()
+        about = ("%x %d %s" % (sys.hexversion, sys.flags.optimize, path)).encode("utf-8", "backslashreplace")
+        digest = forks.load("_blake2", "blake2b")(digest_size=16)
+        for part in (self.made_by, about, source):
+            digest.update(b"%d " % len(part) + part)
+        return digest.hexdigest()
+
+    @staticmethod
+    def _keep(file: str, data: bytes) -> None:
+        """Write in one step: other processes may write or read the same file."""
+        temporary = "%s.%d" % (file, os.getpid())
+        try:
+            with open(temporary, "wb") as made:
+                made.write(data)
+            os.replace(temporary, file)
+        except OSError:
+            pass
+
+
+def _rewritten(source: bytes, path: str):
+    """Python warns about the source when it compiles the module itself."""
+    quiet = forks.load("warnings", "catch_warnings")
+    with quiet():
+        forks.load("warnings", "simplefilter")("ignore")
+        return rewritten(source, path)[0]

@@ -1,0 +1,287 @@
+"""Names of objects that agree between two runs: by the path from an owner that lives long.
+
+An object gets its name when it is first stored into a named object: `Master#1.jobs`, `Master#1.peers['s2']`. The roots
+are modules, classes, and objects of the target's classes that were created outside handlers, numbered by class. Until
+it is stored into an older object, such an object has its number; then it takes the path. An object that a handler
+created has no name until it is stored, or until another handler touches it.
+
+Names of objects end with the objects. Containers cannot be watched in this way, and their addresses are used again. So
+a container has a name only during a handler that has reached it through its owner, and is kept alive meanwhile.
+
+Nothing here calls code of the target: no comparison, hash, `repr` or attribute of its classes.
+"""
+
+from __future__ import annotations
+
+import _weakref
+import sys
+from _collections import deque  # type: ignore[import-not-found]
+from itertools import count
+
+from undermine_agent.names.sites import AGENT_DIR, is_hosts, module_name
+
+TYPES_MAX = 10_000
+KEY_CHARS_MAX = 60
+ITERATED_MAX = 100
+SCALAR, MAPPING, SEQUENCE, SET, CODE, MODULE, CLASS, OBJECT, OWN_OBJECT = range(9)
+CONTAINERS = (MAPPING, SEQUENCE, SET)
+MISSING = object()
+_frame = sys._getframe
+
+
+class Name:
+    """The owner's name and the way from there; a root has no owner. `numbered`: it takes the path of its first owner."""
+
+    __slots__ = ("owner", "edge", "numbered", "_born", "_text", "_version")
+    version = 0  # of all names: a numbered object that takes a path changes the names of everything below it
+    _count = count().__next__
+
+    def __init__(self, owner, edge: str, numbered: bool = False):
+        self.owner = owner
+        self.edge = edge
+        self.numbered = numbered
+        self._born = Name._count()
+        self._text, self._version = "", -1
+
+    @property
+    def text(self) -> str:
+        if self._version != Name.version:
+            self._text = self.edge if self.owner is None else self.owner.text + self.edge
+            self._version = Name.version
+        return self._text
+
+    def move(self, owner: Name, edge: str) -> None:
+        """Take the path from this owner, if it is older: a part that knows the whole doesn't own it."""
+        if owner._born < self._born:
+            self.owner, self.edge, self.numbered = owner, edge, False
+            Name.version += 1
+
+
+class Scratch:
+    """One thread's memory of the handler that it runs."""
+
+    __slots__ = ("in_handler", "extent", "pauses", "recorded", "held", "pushed", "fresh")
+
+    def __init__(self):
+        self.in_handler = False
+        self.extent = self.pauses = -1
+        self.recorded: set = set()
+        self.held: dict = {}  # by address: an object that cannot be watched, and its name
+        self.pushed: list = []  # parts of accesses whose other part comes later, with their numbers
+        self.fresh: set = set()  # addresses of the objects that this handler was the first to touch
+
+    def forget(self) -> None:
+        self.held.clear()
+        self.pushed.clear()
+
+    def popped(self, number: int):
+        """The part with this number; MISSING if there is none. Parts above it belong to accesses that an exception ended."""
+        pushed = self.pushed
+        for at in range(len(pushed) - 1, -1, -1):
+            if pushed[at][0] == number:
+                found = pushed[at][1]
+                del pushed[at:]
+                return found
+        return MISSING
+
+
+
+class Names:
+    def __init__(self, counts):
+        self._counts = counts  # says whether a module is the target's own, by its name
+        self.kinds: dict = {}
+        self.objects: dict = {}  # by address: a weak reference, and the name
+        self.touched: dict = {}  # by address: a weak reference, the handler that touched it first, and where
+        self.roots: dict = {}
+        self.numbers: dict = {}
+
+    def kind(self, cls: type) -> int:
+        """How objects of a class are named."""
+        known = self.kinds.get(id(cls))
+        if known is None:
+            if len(self.kinds) >= TYPES_MAX:
+                self.kinds.clear()
+            known = self.kinds[id(cls)] = self._kind(cls), cls  # kept alive, so that no other class gets its address
+        return known[0]
+
+    def _kind(self, cls: type) -> int:
+        for base in type.__dict__["__mro__"].__get__(cls):
+            if id(base) in _KINDS:
+                return _KINDS[id(base)]
+            if base.__module__ == "enum":
+                return SCALAR
+        module = cls.__module__
+        return OWN_OBJECT if type(module) is str and self._counts(module) else OBJECT
+
+    def of(self, scratch: Scratch, owner):
+        """The name of an object; None if it has none."""
+        key = id(owner)
+        entry = self.objects.get(key) or scratch.held.get(key)
+        if entry is not None:
+            return entry[1]
+        kind = self.kind(type(owner))
+        if kind is OWN_OBJECT:
+            return self._of_new(scratch, owner)
+        if kind is MODULE or kind is CLASS:
+            return self._of_root(owner, kind)
+        return None
+
+    def _of_root(self, owner, kind: int):
+        if kind is MODULE:
+            name = module_name(owner.__dict__)
+            return self._root(name) if self._counts(name) else None
+        module = type.__dict__["__module__"].__get__(owner) if type(owner) is type else owner.__module__
+        if type(module) is not str or not self._counts(module):
+            return None
+        return self._root("%s:%s" % (module, type.__dict__["__qualname__"].__get__(owner)))
+
+    def _root(self, text: str) -> Name:
+        return self.roots.setdefault(text, Name(None, text))
+
+    def of_global(self, names: dict, name: str) -> Name:
+        return Name(self._root(module_name(names)), ":" + name)
+
+    def _of_new(self, scratch: Scratch, owner):
+        """The name of an object that nobody has stored yet."""
+        key = id(owner)
+        if key in scratch.fresh or not type(owner).__weakrefoffset__:
+            return None
+        cls = type(owner)
+        label = "%s:%s" % (cls.__module__, cls.__qualname__)
+        if not scratch.in_handler:
+            return self._put(owner, Name(None, self._numbered(label), numbered=True))
+        entry = self.touched.get(key)
+        if entry is None:
+            scratch.fresh.add(key)
+            self.touched[key] = self._watched(self.touched, owner, (scratch.extent, label + "@" + _creator()))
+            return None
+        extent, label = entry[1]
+        if extent == scratch.extent:
+            return None
+        del self.touched[key]
+        return self._put(owner, Name(None, self._numbered(label)))
+
+    def _numbered(self, label: str) -> str:
+        number = self.numbers[label] = self.numbers.get(label, 0) + 1
+        return "%s#%d" % (label, number)
+
+    def _put(self, owner, name: Name) -> Name:
+        self.objects[id(owner)] = self._watched(self.objects, owner, name)
+        return name
+
+    @staticmethod
+    def _watched(table: dict, owner, value):
+        key = id(owner)
+
+        def gone(reference):
+            if table.get(key, (None,))[0] is reference:
+                del table[key]
+
+        return _weakref.ref(owner, gone), value
+
+    def adopt(self, scratch: Scratch, value, owner: Name, edge: str) -> None:
+        """Name a value that was found at, or is being stored into, a place with a name."""
+        kind = self.kind(type(value))
+        if kind < MAPPING or CODE <= kind <= CLASS:
+            return
+        key = id(value)
+        entry = self.objects.get(key)
+        if entry is not None:
+            if entry[1].numbered:
+                entry[1].move(owner, edge)
+        elif kind >= OBJECT and type(value).__weakrefoffset__:
+            self.touched.pop(key, None)
+            scratch.fresh.discard(key)
+            self._put(value, Name(owner, edge))
+        elif key not in scratch.held:
+            scratch.held[key] = value, Name(owner, edge)
+
+    def adopt_all(self, scratch: Scratch, container, kind: int, owner: Name) -> None:
+        """Name the values of a container that is read as a whole."""
+        if kind is MAPPING:
+            for at, (key, value) in enumerate(dict.items(container)):
+                if at == ITERATED_MAX:
+                    break
+                self.adopt(scratch, value, owner, key_text(key))
+        elif type(container) is list:
+            for at, value in enumerate(container[:ITERATED_MAX]):
+                self.adopt(scratch, value, owner, self.element_edge(value, at))
+
+    def element_edge(self, value, at: int) -> str:
+        """Objects move within a sequence, and keep their names. A container is named anew in each handler."""
+        return "[%d]" % at if self.kind(type(value)) in CONTAINERS else "[*]"
+
+
+def key_text(key) -> str:
+    """The text of a key in a name."""
+    if key is Ellipsis:
+        return "[*]"
+    text = _plain_text(key)
+    return "[%s]" % (text if len(text) <= KEY_CHARS_MAX else text[:KEY_CHARS_MAX] + "…")
+
+
+def _plain_text(key) -> str:
+    if type(key) is tuple:
+        return ", ".join(map(_plain_text, key))
+    if type(key) in PLAIN:
+        return repr(key)
+    return "<%s>" % type(key).__name__
+
+
+def is_plain(key) -> bool:
+    """May it be looked up in a dictionary without running code of the target?"""
+    return type(key) in PLAIN or type(key) is tuple and all(map(is_plain, key))
+
+
+PLAIN = frozenset((str, int, bytes, bool, float, type(None)))
+_KINDS_OF: dict = {
+    **dict.fromkeys((*PLAIN, complex, tuple, frozenset, range, slice, type(Ellipsis), type(NotImplemented)), SCALAR),
+    **dict.fromkeys((BaseException, type(_weakref.ref), _weakref.ref), SCALAR),
+    dict: MAPPING,
+    list: SEQUENCE,
+    bytearray: SEQUENCE,
+    deque: SEQUENCE,
+    set: SET,
+    type(sys): MODULE,
+    type: CLASS,
+    **dict.fromkeys((type(key_text), type(len), type([].append), type(dict.get), type(Scratch().forget), property), CODE),
+    **dict.fromkeys((type(str.__dict__["__add__"]), type(_frame()), type(_frame().f_code)), CODE),
+}
+_KINDS = {id(cls): kind for cls, kind in _KINDS_OF.items()}
+
+
+def caller():
+    """The innermost frame outside the agent."""
+    frame = _frame(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(AGENT_DIR):
+        frame = frame.f_back
+    return frame
+
+
+def _creator() -> str:
+    """The function that creates an object: the caller of its `__init__`, or the one that touches it first."""
+    frame = caller()
+    while frame.f_code.co_name in ("__init__", "__new__", "__post_init__") and frame.f_back is not None:
+        frame = frame.f_back
+    return getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+
+
+def target_modules(packages):
+    """Return a function that says whether a module is the target's own, by its name."""
+    known: dict = {}
+
+    def decide(name: str) -> bool:
+        if packages:
+            return name == "__main__" or any(name == each or name.startswith(each + ".") for each in packages)
+        if name.partition(".")[0] in ("undermine", "undermine_agent", "builtins"):
+            return False
+        path = getattr(sys.modules.get(name), "__file__", None)
+        return type(path) is str and is_hosts(path)
+
+    def counts(name: str) -> bool:
+        answer = known.get(name)
+        if answer is None:
+            answer = known[name] = decide(name)
+        return answer
+
+    return counts
