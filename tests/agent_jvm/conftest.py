@@ -87,6 +87,29 @@ def causal(java: Path, causal_classes: Path) -> Iterator[Callable[[Path], Target
 
 
 @pytest.fixture(scope="session")
+def heap_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
+    return compile_java(tmp_path_factory.mktemp("heap"), HERE / "Heap.java", release=11)
+
+
+@pytest.fixture
+def heap_program(java: Path, heap_classes: Path, tmp_path: Path) -> Iterator[Callable[..., Target]]:
+    """A function that creates a Target for the program Heap.java, whose heap accesses are recorded unless `heap` is false."""
+    tools: list[FakeTool] = []
+
+    def make(heap: bool = True) -> Target:
+        folder = tmp_path / str(len(tools))
+        folder.mkdir()
+        tools.append(FakeTool(folder))
+        tools[-1].packages = ["Heap"]
+        tools[-1].more_config = {"heap": heap}
+        return Target(tools[-1], java, heap_classes, "Heap")
+
+    yield make
+    for tool in tools:
+        tool.close()
+
+
+@pytest.fixture(scope="session")
 def data_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
     return compile_java(tmp_path_factory.mktemp("data"), HERE / "DataTarget.java")
 

@@ -115,7 +115,7 @@ WIRE_FACTS = (
     Fact("the bytes of a stack's hash", WIRE.stack_digest_bytes, "names.sites:DIGEST_SIZE", "stacks.Stack.DIGEST_SIZE"),
     Fact("the mark before a content", WIRE.content_mark, SUBJECTS + "CONTENT_MARK", SUBJECT + "CONTENT_MARK"),
     Fact("the characters of a content", WIRE.content_chars_max, SUBJECTS + "CONTENT_MAX", SUBJECT + "CONTENT_MAX"),
-    Fact("the number of accesses to the heap", WIRE.heap_records_max, "heap.accesses:RECORDS_MAX"),
+    Fact("the heap accesses of a process", WIRE.heap_records_max, "heap.accesses:RECORDS_MAX", "heap.HeapRecorder.RECORDS_MAX"),
     Fact("the first bytes of a chunk", WIRE.events.magic, WRITER + "MAGIC", FILE + "MAGIC"),
     Fact("the bytes of a chunk", WIRE.events.chunk_bytes, WRITER + "CHUNK", FILE + "CHUNK"),
     *(

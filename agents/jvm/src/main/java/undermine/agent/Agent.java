@@ -59,15 +59,19 @@ public final class Agent {
     /** Operations are recorded from the assignment to `AgentCore.current` on. */
     private static void begin(Config config, Instrumentation instrumentation) throws Exception {
         NativeHelper.prepare(config.accelerator, instrumentation);
-        AgentCore agent = new AgentCore(config, Introduction.hello(config), new Endpoint());
+        Map<String, Object> introduction = Introduction.of(config);
+        AgentCore agent = new AgentCore(config, introduction, Introduction.hello(config), new Endpoint());
         WovenClassCache kept = new WovenClassCache(config.woven);
-        agent.file.process(agent.cursor(ThreadState.get()), Json.write(Introduction.of(config)));
+        agent.file.process(agent.cursor(ThreadState.get()), Json.write(introduction));
         LogicalOperations.install(agent);
         open(agent, instrumentation);
         Weaver weaver = new Weaver(agent, kept, tables(config));
         Preloading.hooks();
         if (config.observesCalls()) {
             Preloading.observed();
+        }
+        if (config.heap) {
+            Preloading.heap();
         }
         AgentCore.current = agent;
         instrumentation.addTransformer(weaver, true);

@@ -22,6 +22,8 @@ final class Introduction {
                     + " close, invokeAll and invokeAny wait for in a ForkJoinPool or a pool with one thread per task;"
                     + " ForkJoinTask.invokeAll",
             "reflection: locks, queues, waits and clocks that are called by reflection",
+            "heap: accesses by reflection, VarHandle, field updaters, method references and libraries, and what a thread does"
+                    + " before its first other operation",
             "mapped files: the JVM has no hook for memory",
             "asynchronous channels: they use another implementation of sockets and files",
             "sendfile: a file sent by FileChannel.transferTo or Netty is recorded as a send, without a read of the file",

@@ -1,6 +1,9 @@
 package undermine.agent;
 
 import undermine.agent.files.FileHooks;
+import undermine.agent.heap.HeapHooks;
+import undermine.agent.heap.HeapMethod;
+import undermine.agent.heap.HeapRecorder;
 import undermine.agent.hooks.ChangedData;
 import undermine.agent.hooks.Hooks;
 import undermine.agent.hooks.LogicalOperations;
@@ -64,6 +67,11 @@ final class Preloading {
                 MonitorHooks.class, HeldMonitors.class, MonitorUsers.class, LockCalls.class, WaitCalls.class, FutureCalls.class, PoolCalls.class,
                 QueueCalls.class, TimeCalls.class, ClockCalls.class, SelectorCalls.class, CallWeaver.class,
                 ClockComparisons.class, SynchronizedMethod.class, BaseClasses.class);
+    }
+
+    /** Those that record accesses to the heap. */
+    static void heap() throws ClassNotFoundException {
+        load(HeapHooks.class, HeapMethod.class, HeapRecorder.class);
     }
 
     private static void load(Class<?>... classes) throws ClassNotFoundException {

@@ -2,11 +2,24 @@ package undermine.agent.operations;
 
 /** One kind of operation, with the listeners before and after it. */
 public final class Operation {
+    /** How an operation changes the handler that its thread is in: see CurrentHandler. */
+    public enum Handling {
+        KEEPS,
+        /** A new round of the handler begins when the operation ends. */
+        PAUSES,
+        /** A new handler begins when the operation ends. */
+        OPENS,
+        /** The operation is the handler. */
+        SURROUNDS
+    }
+
     static final OperationListener[] NONE = new OperationListener[0];
 
     public final String name;
     /** False: it is only observed, and no fault ever meets it. */
     public final boolean matchable;
+    /** Other than KEEPS only if accesses to the heap are recorded. */
+    public Handling handling = Handling.KEEPS;
     /** Its id in the event file; 0: not defined yet. */
     public int nameId;
     public OperationListener[] before = NONE;

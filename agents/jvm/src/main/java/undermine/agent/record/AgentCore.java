@@ -5,11 +5,16 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import undermine.agent.faults.DecisionTable;
 import undermine.agent.faults.Faults;
 import undermine.agent.faults.LastingFaults;
 import undermine.agent.faults.Sockets;
+import undermine.agent.lib.Json;
+import undermine.agent.lib.JsonValues;
 import undermine.agent.lib.Troubles;
 import undermine.agent.names.FilePaths;
 import undermine.agent.names.Peers;
@@ -45,9 +50,13 @@ public final class AgentCore implements Troubles {
     /** True once the agent has failed to start: from then on nothing is recorded. */
     public volatile boolean off;
     private final TroubleFile troubles;
+    /** The record at the beginning of the event file. */
+    private final Map<String, Object> introduction;
 
-    public AgentCore(Config config, Map<String, Object> hello, Sockets sockets) throws IOException {
+    public AgentCore(Config config, Map<String, Object> introduction, Map<String, Object> hello, Sockets sockets)
+            throws IOException {
         this.config = config;
+        this.introduction = introduction;
         troubles = new TroubleFile(config);
         threadNames = new ThreadNames();
         paths = new FilePaths(config.dir, config.paths);
@@ -94,6 +103,15 @@ public final class AgentCore implements Troubles {
             state.cursor.unwritten = state;
         }
         return state.cursor;
+    }
+
+    /** Write the record at the beginning of the event file again, with one more gap. The caller has set `busy`. */
+    public void addGap(Cursor cursor, String gap) {
+        List<Object> gaps = new ArrayList<Object>(JsonValues.list(introduction.get("gaps")));
+        gaps.add(gap);
+        Map<String, Object> changed = new LinkedHashMap<String, Object>(introduction);
+        changed.put("gaps", gaps);
+        file.process(cursor, Json.write(changed));
     }
 
     @Override

@@ -152,7 +152,7 @@ public final class Observer {
         try {
             Cursor cursor = agent.cursor(state);
             Stack site = agent.sites.only(cursor, agent.sites.numbered(cursor, number));
-            state.reads.put(number, Recorder.put(agent, state, cursor, operation, subject, site), state.acts);
+            state.reads.put(number, Recorder.put(agent, state, cursor, operation, subject, site, 0), state.acts);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {

@@ -47,6 +47,8 @@ public final class Ops {
     public static Operation clock;
     public static Operation sleep;
     public static Operation timeout;
+    public static Operation heapRead;
+    public static Operation heapWrite;
     public static Operation threadStart;
     public static Operation threadEnd;
     public static Operation threadDie;
@@ -106,5 +108,10 @@ public final class Ops {
         clock = isTime ? table.operation("clock") : null;
         sleep = isTime ? table.operation("sleep") : null;
         timeout = isTime ? table.operation("timeout") : null;
+        heapRead = config.heap ? table.operation("heap.read") : null;
+        heapWrite = config.heap ? table.operation("heap.write") : null;
+        if (config.heap) {
+            CurrentHandler.find(table);
+        }
     }
 }

@@ -90,6 +90,9 @@ public final class Recorder {
         int seq = file.nextSeq();
         file.begin(cursor, seq, since == 0 ? Clock.now() : since, operation.nameId, stack.id, subject.targetId,
                 subject.resourceId, state.nameId, size);
+        if (operation.handling == Operation.Handling.SURROUNDS) {
+            state.handler.begin(operation, subject, stack, size);
+        }
         return new Call(operation, subject, stack, seq, cursor);
     }
 
@@ -151,6 +154,9 @@ public final class Recorder {
             Cursor cursor = agent.cursor(state);
             call.cursor = cursor;
             agent.file.end(cursor, call.seq, Clock.now(), result, error == null ? 0 : agent.file.string(cursor, error));
+            if (call.operation.handling != Operation.Handling.KEEPS) {
+                state.handler.begin(call.operation, call.subject, call.stack, call.size);
+            }
             if (call.operation.after.length > 0 && !agent.off) {
                 agent.greeting.await();
                 agent.faults.after(call);
@@ -197,9 +203,10 @@ public final class Recorder {
     }
 
     /** Record an operation without a duration, and leave deferred monitors deferred. Returns the time. The caller has set `busy`. */
-    static long put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack) {
+    public static long put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
+            long result) {
         long now = Clock.now();
-        put(agent, state, cursor, operation, subject, stack, 0, now, now, 0);
+        put(agent, state, cursor, operation, subject, stack, 0, now, now, result);
         return now;
     }
 
@@ -212,5 +219,8 @@ public final class Recorder {
         EventFile file = agent.file;
         file.whole(cursor, file.nextSeq(), begun, operation.nameId, stack.id, subject.targetId, subject.resourceId,
                 state.nameId, size, ended, result);
+        if (operation.handling != Operation.Handling.KEEPS) {
+            state.handler.begin(operation, subject, stack, size);
+        }
     }
 }

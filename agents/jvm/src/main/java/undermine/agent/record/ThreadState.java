@@ -40,6 +40,7 @@ public final class ThreadState implements UnwrittenEvents {
     /** The number of operations with possible faults so far. */
     public long acts;
     public final HeldMonitors held = new HeldMonitors();
+    public final CurrentHandler handler = new CurrentHandler();
     public final ClockReads reads = new ClockReads();
     private WovenFrame[] frames = new WovenFrame[0];
     private int depth;

@@ -47,7 +47,7 @@ public final class CallCounter {
         /** The offset of its code in the class file. */
         private int codeAt;
         private volatile boolean isRead;
-        /** The indexes of calls, and of other instructions that may run code because they load a class. */
+        /** The indexes of calls, and of other instructions that may run code: calls of the agent, and those that load a class. */
         private final Ints calls = new Ints();
         private final Ints others = new Ints();
         /** Pairs of the index at which a line's code begins, and the line number. */
@@ -261,9 +261,7 @@ public final class CallCounter {
     private void note(Method method, int start, int bci) {
         int code = bytes[start + bci] & 0xff;
         if (code >= 0xb6 && code <= 0xba) { // invokevirtual, -special, -static, -interface, -dynamic
-            if (code == 0xba || !isOfAgent(start + bci + 1)) {
-                method.calls.add(bci);
-            }
+            (code == 0xba || !isOfAgent(start + bci + 1) ? method.calls : method.others).add(bci);
         } else if (mayLoad(code)) {
             method.others.add(bci);
         }

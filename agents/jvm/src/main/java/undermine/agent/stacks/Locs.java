@@ -23,6 +23,13 @@ public final class Locs {
         return found.toString();
     }
 
+    /** The name of a class: `package:Class.Inner`. */
+    public static String ofClass(String className) {
+        StringBuilder found = new StringBuilder(className.length());
+        putClass(found, className);
+        return found.toString();
+    }
+
     /**
      * `a.b.Outer$Inner$1` becomes `a.b:Outer.Inner.<1>`. The suffix of a hidden class is dropped, since it differs from
      * run to run.

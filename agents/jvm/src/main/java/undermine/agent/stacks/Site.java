@@ -18,7 +18,7 @@ public final class Site {
         return this == other || function().equals(other.function());
     }
 
-    private String function() {
+    String function() {
         String found = function;
         if (found == null) {
             int end = loc.lastIndexOf('#');

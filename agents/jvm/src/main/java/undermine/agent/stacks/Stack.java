@@ -86,6 +86,11 @@ public final class Stack {
         return found;
     }
 
+    /** The innermost function. */
+    public String function() {
+        return frames[0].function();
+    }
+
     /** The identity of the stack across runs, computed at its first use. */
     public String digest() {
         String found = digest;

@@ -1,10 +1,12 @@
 package undermine.agent.weave;
 
 import org.objectweb.asm.ClassReader;
+import org.objectweb.asm.ClassTooLargeException;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.FieldVisitor;
 import org.objectweb.asm.Handle;
+import org.objectweb.asm.MethodTooLargeException;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 import undermine.agent.wire.Config;
@@ -19,17 +21,19 @@ public final class CallWeaver {
     private final BaseClasses bases = new BaseClasses();
     private final boolean hasMonitors;
     private final boolean hasClocks;
+    private final boolean hasHeap;
     private final String purpose;
 
     CallWeaver(Config config) {
         calls = new ReplacedCalls(config);
         hasMonitors = config.observes("sync");
         hasClocks = config.observes("time");
+        hasHeap = config.heap;
         StringBuilder families = new StringBuilder();
         for (String family : new String[] {"sync", "handover", "time"}) {
             families.append(config.observes(family) ? "-" + family : "");
         }
-        purpose = families.toString();
+        purpose = families + (hasHeap ? "-heap" : "");
     }
 
     /** The observed families: classes woven for others are different. */
@@ -43,10 +47,13 @@ public final class CallWeaver {
         final byte[] bytes;
         /** Lines of a class and its base class in the JDK, on which the result depends too. */
         final String bases;
+        /** True if its heap accesses are not woven, because the class would be too large for the JVM. */
+        final boolean isWithoutHeap;
 
-        Woven(byte[] bytes, String bases) {
+        Woven(byte[] bytes, String bases, boolean isWithoutHeap) {
             this.bytes = bytes;
             this.bases = bases;
+            this.isWithoutHeap = isWithoutHeap;
         }
     }
 
@@ -65,18 +72,37 @@ public final class CallWeaver {
 
     Woven woven(ClassLoader loader, byte[] bytes) {
         try {
-            return woven(loader, bytes, hasMonitors);
-        } catch (SynchronizedMethod.Impossible other) {
-            return woven(loader, bytes, false);
+            return woven(loader, bytes, hasHeap);
+        } catch (MethodTooLargeException large) {
+            return withoutHeap(loader, bytes, large);
+        } catch (ClassTooLargeException large) {
+            return withoutHeap(loader, bytes, large);
         }
     }
 
-    private Woven woven(ClassLoader loader, byte[] bytes, boolean withMethods) {
+    private Woven withoutHeap(ClassLoader loader, byte[] bytes, RuntimeException large) {
+        if (!hasHeap) {
+            throw large;
+        }
+        return woven(loader, bytes, false);
+    }
+
+    private Woven woven(ClassLoader loader, byte[] bytes, boolean withHeap) {
+        try {
+            return woven(loader, bytes, withHeap, hasMonitors);
+        } catch (SynchronizedMethod.Impossible other) {
+            return woven(loader, bytes, withHeap, false);
+        }
+    }
+
+    private Woven woven(ClassLoader loader, byte[] bytes, boolean withHeap, boolean withMethods) {
         ClassReader reader = new ClassReader(bytes);
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
-        Weaving weaving = new Weaving(writer, loader, withMethods, WovenClassCache.sum(bytes) << 16);
+        HeapHome heap = withHeap ? new HeapHome(reader, bytes) : null;
+        Weaving weaving = new Weaving(writer, loader, withMethods, WovenClassCache.sum(bytes) << 16, heap);
         reader.accept(weaving, 0);
-        return new Woven(weaving.isChanged ? writer.toByteArray() : null, weaving.based.toString());
+        boolean isChanged = weaving.isChanged || withHeap && heap.isChanged;
+        return new Woven(isChanged ? writer.toByteArray() : null, weaving.based.toString(), hasHeap && !withHeap);
     }
 
     private final class Weaving extends ClassVisitor implements ClockComparisons.Numbers {
@@ -94,12 +120,15 @@ public final class CallWeaver {
         private final boolean withMethods;
         /** The last numbered call site: 32 bits for the class, 16 bits that count. */
         private long site;
+        /** Null if heap accesses are not woven. */
+        private final HeapHome heap;
 
-        Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods, long site) {
+        Weaving(ClassVisitor next, ClassLoader loader, boolean withMethods, long site, HeapHome heap) {
             super(Opcodes.ASM9, next);
             this.loader = loader;
             this.withMethods = withMethods;
             this.site = site;
+            this.heap = heap;
         }
 
         @Override
@@ -154,7 +183,7 @@ public final class CallWeaver {
                 isChanged = true;
                 next = new SynchronizedMethod(next, owner, isStatic, isOpened, hasFrames, nextSite());
             }
-            MethodVisitor replacing = new Replacing(next, this);
+            MethodVisitor replacing = new Replacing(heap == null ? next : heap.woven(next, name, descriptor), this);
             return hasClocks ? new ClockComparisons(replacing, this, hasFrames) : replacing;
         }
     }

@@ -222,6 +222,9 @@ public final class Weaver implements ClassFileTransformer {
     private byte[] wovenCalls(ClassLoader loader, String key, byte[] bytes) {
         try {
             CallWeaver.Woven woven = calls.woven(loader, bytes);
+            if (woven.isWithoutHeap) {
+                agent.note(new IllegalStateException("heap accesses are not seen in " + key + ": the class would be too large"));
+            }
             if (!woven.bases.isEmpty()) {
                 keptCalls.put(BASES + key, Utf8.bytes(woven.bases));
             }

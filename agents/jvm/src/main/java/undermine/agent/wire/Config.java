@@ -30,6 +30,8 @@ public final class Config {
     public final String woven;
     /** Families to observe in addition to files and network; null: all. */
     final List<String> observe;
+    /** True if accesses to the heap are recorded. */
+    public final boolean heap;
     public final List<Map<String, Object>> operations;
     public final List<Map<String, Object>> variables;
     public final List<Map<String, Object>> steps;
@@ -57,6 +59,7 @@ public final class Config {
         accelerator = text(json, "accelerator");
         woven = text(json, "woven");
         observe = json.containsKey("observe") ? Config.<String>list(json, "observe") : null;
+        heap = Boolean.TRUE.equals(json.get("heap"));
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");
@@ -81,7 +84,7 @@ public final class Config {
 
     /** True if a family is observed that needs the target's own classes to be woven. */
     public boolean observesCalls() {
-        return observes("sync") || observes("handover") || observes("time");
+        return observes("sync") || observes("handover") || observes("time") || heap;
     }
 
     /** The path of this process's files, without their suffix. */

@@ -20,6 +20,9 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
+import org.objectweb.asm.ClassWriter;
+import org.objectweb.asm.MethodVisitor;
+import org.objectweb.asm.Opcodes;
 import undermine.agent.process.ProcessIds;
 import undermine.agent.stacks.CallCounter;
 import undermine.agent.wire.Config;
@@ -107,10 +110,55 @@ class CallWeaverTest {
         }
     }
 
+    /** A class with accesses to the heap, and calls between them. */
+    public static class Shared {
+        private static long total;
+        private final Map<String, long[]> counts = new HashMap<>();
+        private double share;
+        private Shared next;
+
+        public Shared() {
+            this(new StringBuilder("a").append(1).toString());
+        }
+
+        private Shared(String name) {
+            counts.put(name, new long[] {1, name.length()});
+        }
+
+        public String all(String name) {
+            long[] found = counts.get(name);
+            total += found[1]++;
+            share = total / 2.0 + Math.sqrt(share);
+            next = next == null ? new Shared(name) : next;
+            for (String each : counts.keySet()) {
+                total += each.length() + (each.isEmpty() ? new Shared().next.total : 0);
+            }
+            return found[1] + " " + total + " " + share + " " + next.counts.size();
+        }
+    }
+
     /** A class without anything to weave. */
     public static class Plain {
         public int sum(int one, int other) {
             return Math.addExact(one, other);
+        }
+    }
+
+    /** A class with a method of nearly the largest size, full of accesses. */
+    private static final class TooLarge {
+        static byte[] bytes() {
+            ClassWriter writer = new ClassWriter(0);
+            writer.visit(Opcodes.V1_8, Opcodes.ACC_PUBLIC, "app/Large", null, "java/lang/Object", null);
+            writer.visitField(Opcodes.ACC_STATIC, "count", "I", null, null);
+            MethodVisitor code = writer.visitMethod(Opcodes.ACC_STATIC, "run", "()V", null, null);
+            for (int i = 0; i < 10_000; i++) {
+                code.visitFieldInsn(Opcodes.GETSTATIC, "app/Large", "count", "I");
+                code.visitFieldInsn(Opcodes.PUTSTATIC, "app/Large", "count", "I");
+            }
+            code.visitInsn(Opcodes.RETURN);
+            code.visitMaxs(1, 0);
+            code.visitEnd();
+            return writer.toByteArray();
         }
     }
 
@@ -129,8 +177,20 @@ class CallWeaverTest {
         return weaver("sync", "handover", "time").woven(type.getClassLoader(), file(type));
     }
 
+    private static CallWeaver.Woven withHeap(Class<?> type) throws IOException {
+        return heapWeaver().woven(type.getClassLoader(), file(type));
+    }
+
+    private static CallWeaver heapWeaver() throws IOException {
+        Map<String, Object> json = new HashMap<>(Map.of("version", 2L, "heap", true));
+        return new CallWeaver(new Config(json, ProcessIds.read()));
+    }
+
     private static Class<?> loaded(Class<?> type) throws Exception {
-        byte[] bytes = woven(type).bytes;
+        return loaded(type, woven(type).bytes);
+    }
+
+    private static Class<?> loaded(Class<?> type, byte[] bytes) throws Exception {
         return new ClassLoader(type.getClassLoader()) {
             @Override
             protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
@@ -165,6 +225,25 @@ class CallWeaverTest {
     }
 
     @Test
+    void accessesToTheHeapHaveTheSameResults() throws Exception {
+        assertEquals(results(Shared.class), results(loaded(Shared.class, withHeap(Shared.class).bytes)));
+    }
+
+    private static List<Object> results(Class<?> type) throws Exception {
+        Object own = type.getDeclaredConstructor().newInstance();
+        Method all = type.getMethod("all", String.class);
+        return List.of(all.invoke(own, "a1"), all.invoke(own, "a1"));
+    }
+
+    @Test
+    void aMethodThatWouldBeTooLargeIsWovenWithoutHooksForTheHeap() throws IOException {
+        byte[] large = TooLarge.bytes();
+        CallWeaver.Woven woven = heapWeaver().woven(getClass().getClassLoader(), large);
+        assertTrue(woven.isWithoutHeap);
+        assertNull(woven.bytes);
+    }
+
+    @Test
     void serializableClassesKeepTheirFlags() throws Exception {
         Class<?> kept = loaded(Kept.class);
         assertTrue(Modifier.isSynchronized(kept.getMethod("held").getModifiers()));
@@ -175,13 +254,16 @@ class CallWeaverTest {
 
     @Test
     void callsAreCountedAsBefore() throws Exception {
-        areCountedAsBefore(Target.class);
-        areCountedAsBefore(Timed.class);
+        areCountedAsBefore(Target.class, woven(Target.class));
+        areCountedAsBefore(Timed.class, woven(Timed.class));
+        areCountedAsBefore(Target.class, withHeap(Target.class));
+        areCountedAsBefore(Timed.class, withHeap(Timed.class));
+        areCountedAsBefore(Shared.class, withHeap(Shared.class));
     }
 
-    private static void areCountedAsBefore(Class<?> type) throws Exception {
+    private static void areCountedAsBefore(Class<?> type, CallWeaver.Woven woven) throws Exception {
         CallCounter before = new CallCounter(file(type));
-        CallCounter after = new CallCounter(woven(type).bytes);
+        CallCounter after = new CallCounter(woven.bytes);
         for (CallCounter.Method method : before.methods) {
             CallCounter.Method other = after.method(method.name, method.descriptor);
             assertEquals(method.ordinal(Integer.MAX_VALUE), other.ordinal(Integer.MAX_VALUE), method.name);
@@ -204,8 +286,11 @@ class CallWeaverTest {
     @Test
     void classesWithoutSuchCallsAreUnchanged() throws Exception {
         assertNull(woven(Plain.class).bytes);
+        assertNull(withHeap(Plain.class).bytes);
+        assertNull(woven(Shared.class).bytes);
         assertNull(weaver("time").woven(Target.class.getClassLoader(), file(Target.class)).bytes);
         assertNull(weaver("process", "raw").woven(Target.class.getClassLoader(), file(Target.class)).bytes);
         assertEquals("-handover-time", weaver("time", "handover", "raw").purpose());
+        assertEquals("-sync-handover-time-heap", heapWeaver().purpose());
     }
 }
