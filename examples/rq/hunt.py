@@ -190,6 +190,7 @@ def final(s: undermine.Session) -> None:
         raise NotSettled("the queue still has work")
     need(s.attempt("ran", lambda: [run.job for run in runs(s)], client="final"))
     need(s.attempt("runs", lambda: [run._asdict() for run in runs(s)], client="final"))
+    need(s.attempt("failed", lambda: sorted(work.failed_job_registry.get_job_ids()), client="final", node="redis"))
     need(s.attempt("places", lambda: places(work), client="final", node="redis"))
 
 
@@ -254,10 +255,10 @@ def never_by_two_at_a_time(run: undermine.RunView) -> undermine.Verdict:
 @undermine.checker
 def what_was_done_is_not_declared_failed(run: undermine.RunView) -> undermine.Verdict:
     """A job that a living worker finished is not among the failed ones."""
-    found, known = answer_in_the_end(run, "runs"), answer_in_the_end(run, "places")
-    if found is None or known is None:
+    found, failed = answer_in_the_end(run, "runs"), answer_in_the_end(run, "failed")
+    if found is None or failed is None:
         return undermine.Verdict.unknown("the runs and the failed jobs were not read at the end")
-    wrong = sorted({one["job"] for one in found if one["end_ns"]} & set(known["failed"]))
+    wrong = sorted({one["job"] for one in found if one["end_ns"]} & set(failed))
     if wrong and not somebody_died(run):
         return undermine.Verdict.fail(
             f"declared failed but done: {', '.join(wrong[:5])}",
