@@ -22,8 +22,8 @@ import msgspec
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
-from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, nodes_hit
-from undermine.model.point import CLIENT, REST, phase_point, point_of
+from undermine.model.plan import At, Plan, Step, final_at, nodes_hit
+from undermine.model.point import CLIENT, point_of
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.protocols import Dropped, History, PastRun, PossibleFault
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts
@@ -33,7 +33,6 @@ _SHARES = {"early": 0.0, "middle": 0.5, "late": 1.0}
 _READS_MAX = 3
 """At most this number of reads of recovery are named as reasons for one crash."""
 _WHY_OBSERVE = "shows how the target recovers from a crash"
-_DUE = At(phase_point(REST))
 
 
 class Fcatch:
@@ -44,6 +43,8 @@ class Fcatch:
 
         crash: Literal["early", "middle", "late", "random"] = "middle"
         """When, in the workload, the crash happens from whose recovery the strategy learns."""
+        heap: bool = True
+        """Also observe accesses to objects, inside of handlers."""
         recovery: tuple[str, ...] = ()
         """Functions that are part of recovery, as module:qualified.name, if the tool does not recognise them."""
         sources: tuple[str, ...] = ()
@@ -57,6 +58,7 @@ class Fcatch:
 
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
         self.cap = options.cap
+        self.heap = options.heap
         self._options = options
         self._known: ObservedConflicts | None = None
         self._remarks: list[str] = []
@@ -188,9 +190,7 @@ class Fcatch:
         ]
 
     def _plan(self, moment: Moment, fault: Fault, history: History, why: str) -> Plan:
-        at = At(moment.spot.point, moment.place, moment.nth)
-        trigger: Trigger = Then(_DUE, at) if moment.serving else at
-        return Plan((Step(trigger, fault),), history.seed, self.name, why)
+        return Plan((Step(moment.trigger, fault),), history.seed, self.name, why)
 
     # --- words
 
@@ -280,7 +280,7 @@ def _promise(left: Left) -> float:
     """How promising a crash is: objects and keys that live on come before a node's own files, and those before mere names in a
     folder."""
     pair = left.pair
-    base = 6.0 if pair.resource.kind != "file" or pair.by_restarted else 3.0
+    base = 7.0 if pair.resource.kind != "file" else 6.0 if pair.by_restarted else 3.0
     return (
         base
         - 3.0 * (pair.read.effect == "list")

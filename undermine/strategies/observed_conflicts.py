@@ -16,13 +16,15 @@ from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
-from undermine.model.columns import Columns
-from undermine.model.plan import Place
-from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, stack_id
+from undermine.model.columns import Columns, Numbers
+from undermine.model.plan import At, Place, Then, Trigger
+from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, REST, phase_point, stack_id
 from undermine.protocols import TargetProgram
 
 _NEAR_ROWS = 200
 """If no fault can hit an operation, one is searched for in this number of rows of the same thread or task."""
+RARE = 3
+"""Up to this number of occurrences, counting finds the same one again in another run."""
 
 
 class Moment(NamedTuple):
@@ -33,8 +35,27 @@ class Moment(NamedTuple):
     place: Place
     spot: Spot
     nth: int
-    """Which occurrence in its process it is; if clients had begun, counted from then on."""
-    serving: bool
+    """Which occurrence in its process it is."""
+    nth_served: int
+    """The same, counted from the first operation of a client; 0 if that came later."""
+    after: tuple[Spot, int] | None = None
+    """For an operation that is too frequent to be counted: a rare one of the same thread or task before it, and which occurrence
+    it is, counted from there."""
+
+    @property
+    def serving(self) -> bool:
+        return self.nth_served > 0
+
+    @property
+    def trigger(self) -> Trigger:
+        """A trigger that finds the moment again in another run: the fewer occurrences must be counted, the better."""
+        at = At(self.spot.point, self.place, self.nth)
+        if self.nth <= RARE or not self.serving:
+            return at
+        if self.nth_served > RARE and self.after:
+            spot, nth = self.after
+            return Then(At(spot.point), At(self.spot.point, self.place, nth), same="process")
+        return Then(At(phase_point(REST)), At(self.spot.point, self.place, self.nth_served))
 
 
 class Awaited(NamedTuple):
@@ -158,18 +179,31 @@ class ObservedConflicts:
         return next((self._moment(number, at, "before") for at in rows.tolist() if _injectable(run.columns, at)), None)
 
     def _moment(self, number: int, row: int, place: Place) -> Moment:
-        run = self.run(number)
+        run, served = self.run(number), self.run(number).origins.served_from
+        rows = self._like(run, row)
+        rows = rows[rows <= row]
+        return Moment(number, row, place, _spot(run, row), len(rows), int((rows >= served).sum()), self._rare_before(run, row))
+
+    def _like(self, run: Run, row: int) -> Numbers:
+        """The rows of the same process, operation and call stack."""
         columns = run.columns
-        serving = row >= run.origins.served_from
-        first = run.origins.served_from if serving else 0
-        same = (
-            (columns.op == columns.op[row])
-            & (columns.stack == columns.stack[row])
-            & (columns.process == columns.process[row])
-        )
-        locs = columns.stacks[int(columns.stack[row])]
-        spot = Spot(run.role(row), columns.name(row), locs[0], stack_id(locs))
-        return Moment(number, row, place, spot, int(same[first : row + 1].sum()), serving)
+        same = (columns.stack == columns.stack[row]) & (columns.process == columns.process[row]) & (columns.op == columns.op[row])
+        return np.flatnonzero(same)
+
+    def _rare_before(self, run: Run, row: int) -> tuple[Spot, int] | None:
+        """The nearest earlier operation of the thread or task that its process does once, and how often this one comes since."""
+        context = run.origins.analysis.context
+        near = np.arange(max(0, row - _NEAR_ROWS), row)[::-1]
+        for at in near[context[near] == context[row]].tolist():
+            if _injectable(run.columns, at) and len(self._like(run, at)) == 1:
+                rows = self._like(run, row)
+                return _spot(run, at), int(((rows > at) & (rows <= row)).sum())
+        return None
+
+
+def _spot(run: Run, row: int) -> Spot:
+    locs = run.columns.stacks[int(run.columns.stack[row])]
+    return Spot(run.role(row), run.columns.name(row), locs[0], stack_id(locs))
 
 
 def _injectable(columns: Columns, row: int) -> bool:

@@ -24,6 +24,10 @@ _CONTENT = frozenset({"file.read", "file.map_read"})
 SEEN = "a recovery that went well has found it in this state"
 
 
+State = tuple[str, str, tuple[str, ...], Resource, str]
+"""The state of a resource, named by its last write: role, operation and call stack, resource, effect."""
+
+
 class Crashed(NamedTuple):
     """A run in which a node was crashed, and that went well."""
 
@@ -70,6 +74,22 @@ class Run:
         return self.role(row), self.columns.name(row), self.columns.stacks[int(self.columns.stack[row])]
 
     @cached_property
+    def effects(self) -> frozenset[tuple[int, str]]:
+        return frozenset((access.row, access.effect) for access in self.accesses)
+
+    @cached_property
+    def states_found(self) -> dict[tuple[object, ...], set[State | None]]:
+        """By role, operation, call stack and resource of a read: the states that it found."""
+        found: dict[tuple[object, ...], set[State | None]] = {}
+        last: dict[str, State] = {}
+        for access in self.accesses:
+            if _looks(self.columns, access):
+                found.setdefault((*self.site(access), access.resource), set()).add(last.get(access.exact))
+            if access.changes:
+                last[access.exact] = _state(self, access)
+        return found
+
+    @cached_property
     def shared(self) -> frozenset[str]:
         """The files and keys that several nodes access."""
         nodes: dict[str, set[str]] = {}
@@ -86,9 +106,6 @@ def left_behind(
     return list(_Finder(crashed, fault_free, usual, named).pairs())
 
 
-State = tuple[str, str, tuple[str, ...], Resource, str]
-"""The state of a resource, named by its last write: role, operation and call stack, resource, effect."""
-
 
 def _state(run: Run, write: Access) -> State:
     return (*run.site(write), write.resource, write.effect)
@@ -103,16 +120,24 @@ class _Finder:
         self._role = next(p.role for p in self._run.columns.processes if p.node == crashed.node)
 
     def pairs(self) -> Iterator[LeftBehind]:
+        """One pair for each write, read and resource by place, if possible one whose names are equal."""
         reads = self._reads()
+        found: dict[tuple[object, ...], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before in self._writes():
+            alike = (*_state(run, write), _tail(write), before is None, run.role(write.row))
+            if alike in seen:
+                continue
+            seen.add(alike)
             for read in self._readers(write, reads):
                 key = (write.resource, run.site(write), write.effect, self._run.site(read), before is None)
-                if key not in seen and self._conflict(run, write, read):
-                    seen.add(key)
-                    yield self._pair(number, run, write, before, read, after=True)
-                    if before is None:
-                        yield self._pair(number, run, write, before, read, after=False)
+                exact = _tail(write) == _tail(read)
+                if (key not in found or (exact and not found[key].exact)) and self._conflict(run, write, read):
+                    found[key] = self._pair(number, run, write, before, read)
+        for pair in found.values():
+            yield pair
+            if pair.before is None:
+                yield self._with_rule(pair._replace(after=False), None)
 
     def _readers(self, write: Access, reads: Mapping[Resource, Sequence[Access]]) -> Iterator[Access]:
         """The reads of the same resource, and for names that come or go, the listings of their folder."""
@@ -120,14 +145,14 @@ class _Finder:
         if write.resource.kind == "file" and write.effect != "write":
             yield from (read for read in reads.get(write.resource.folder, ()) if read.effect == "list")
 
-    def _pair(
-        self, number: int, run: Run, write: Access, before: Access | None, read: Access, *, after: bool
-    ) -> LeftBehind:
-        state = _state(run, write) if after else None
-        rule = RESET if self._is_reset(read) else SEEN if state in self._found_by(read) else ""
-        node = self._run.origins.node[read.row]
-        exact, restarted = _tail(write) == _tail(read), node == self._crashed.node
-        return LeftBehind(write.resource, write, after, number, before, read, exact, restarted, rule)
+    def _pair(self, number: int, run: Run, write: Access, before: Access | None, read: Access) -> LeftBehind:
+        exact, restarted = _tail(write) == _tail(read), self._run.origins.node[read.row] == self._crashed.node
+        pair = LeftBehind(write.resource, write, True, number, before, read, exact, restarted)
+        return self._with_rule(pair, _state(run, write))
+
+    def _with_rule(self, pair: LeftBehind, state: State | None) -> LeftBehind:
+        rule = RESET if self._is_reset(pair.read) else SEEN if state in self._found_by(pair.read) else ""
+        return pair._replace(rule=rule)
 
     # --- writes of nodes that may crash
 
@@ -151,7 +176,7 @@ class _Finder:
     def _reads(self) -> dict[Resource, list[Access]]:
         """The reads of recovery. Opening a file and reading it count once, at the open. An open without a read looks whether the
         file exists only if it fails."""
-        columns, found = self._run.columns, dict[Resource, list[Access]]()
+        columns, found = self._run.columns, dict[Resource, dict[tuple[object, ...], Access]]()
         here = [access for access in self._run.accesses if self._recovery[access.row]]
         opened = {access.exact for access in here if columns.name(access.row) == "file.open"}
         read = {access.exact for access in here if columns.name(access.row) in _CONTENT}
@@ -162,8 +187,9 @@ class _Finder:
             if name == "file.open" and access.exact not in read and not columns.error[access.row]:
                 continue
             if _looks(columns, access):
-                found.setdefault(access.resource, []).append(access)
-        return found
+                alike = found.setdefault(access.resource, {})
+                alike.setdefault((*self._run.site(access), access.exact, self._is_reset(access)), access)
+        return {resource: list(reads.values()) for resource, reads in found.items()}
 
     def _conflict(self, run: Run, write: Access, read: Access) -> bool:
         """May the read find what the write left?
@@ -198,23 +224,11 @@ class _Finder:
         A queue has other items each time, so its state is never the same."""
         if read.resource.kind == "key" and read.effect == "read" and self._takes(read):
             return set()
-        return self._states_found.get((*self._run.site(read), read.resource), set())
-
-    @cached_property
-    def _states_found(self) -> dict[tuple[object, ...], set[State | None]]:
-        """By role, operation, call stack and resource of a read: the states that it found."""
-        found: dict[tuple[object, ...], set[State | None]] = {}
-        for run in (self._run, *self._fault_free):
-            last: dict[str, State] = {}
-            for access in run.accesses:
-                if _looks(run.columns, access):
-                    found.setdefault((*run.site(access), access.resource), set()).add(last.get(access.exact))
-                if access.changes:
-                    last[access.exact] = _state(run, access)
-        return found
+        key = (*self._run.site(read), read.resource)
+        return set().union(*(run.states_found.get(key, ()) for run in (self._run, *self._fault_free)))
 
     def _takes(self, read: Access) -> bool:
-        return any(access.row == read.row and access.effect == "delete" for access in self._run.accesses)
+        return (read.row, "delete") in self._run.effects
 
 
 def _changes(run: Run, rows: Mask) -> list[tuple[Access, Access | None]]:

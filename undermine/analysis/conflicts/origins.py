@@ -51,12 +51,20 @@ class Origins:
 
     def is_requested(self, row: int) -> bool:
         """Is it part of the handling of a message or of a store's item? A thread that a handler starts isn't, nor is the
-        receive itself."""
-        for each in self.chain(row):
+        receive itself. The answer to a request of the same thread or task changes nothing."""
+        contexts, chain = self.analysis.context, list(self.chain(row))
+        at = 0
+        while at < len(chain):
+            each = chain[at]
             if self.analysis.columns.name(each) in _BEGINNINGS:
                 return False
             if each != row and self.is_received(each):
-                return True
+                asked = (n for n in range(at + 1, len(chain)) if contexts[chain[n]] == contexts[each])
+                at = next(asked, -1)
+                if at < 0:
+                    return True
+            else:
+                at += 1
         return False
 
     def is_received(self, row: int) -> bool:
