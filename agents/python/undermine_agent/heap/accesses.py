@@ -13,10 +13,13 @@ from __future__ import annotations
 from _collections import deque  # type: ignore[import-not-found]
 
 from undermine_agent.heap.names import (
+    CLASS,
     CODE,
     CONTAINERS,
     MAPPING,
     MISSING,
+    MODULE,
+    SCALAR,
     SEQUENCE,
     SET,
     Name,
@@ -45,6 +48,7 @@ from undermine_agent.names.subjects import Subject, content_of, mask
 RECORDS_MAX = 200_000
 GAP = "accesses to the heap after the first 200,000 of the process"
 SUBJECTS_MAX = 20_000
+STEADY_MAX = 100_000
 TEXT_MAX = 32
 ADDED, REMOVED = 1, 2
 # The operations with which a thread's handler begins (1), and those between which it polls (2).
@@ -53,6 +57,7 @@ OPENERS = {
     **dict.fromkeys(("sleep", "event.wait", "cond.wait"), 2),
 }
 _MEMBERS = "_member_map_"
+_SLOT = type(Scratch.__dict__["held"])
 
 
 class Accesses:
@@ -63,6 +68,9 @@ class Accesses:
         self.names = Names(target_modules(agent.sites.packages))
         self.read_operation, self.write_operation = agent.operations["heap.read"], agent.operations["heap.write"]
         self.subjects: dict = {}
+        self.of_classes: dict = {}  # by address and name: what a class has under a name
+        self.written: set = set()  # places that handlers have written
+        self.steady: set = set()  # other places with an object in them, and where they were read
         self.left = RECORDS_MAX
         self.kinds = (
             self._read, self._read_of, self._item, self._push, self._key, self._store, self._store_of, self._store_item,
@@ -92,7 +100,7 @@ class Accesses:
             self._refresh(scratch, state)
             site = parts[0]
             self.kinds[site[0] & KINDS](scratch, site, *parts[1:])
-            if not scratch.in_handler and site[0] & KINDS in _END_A_STORE:
+            if not scratch.handler and site[0] & KINDS in _END_A_STORE:
                 scratch.forget()
         except Exception as error:
             agent._note(error)
@@ -104,22 +112,23 @@ class Accesses:
         if scratch.extent != state.extent:
             scratch.extent, scratch.pauses = state.extent, state.pauses
             scratch.recorded.clear()
-            scratch.fresh.clear()
             scratch.forget()
         elif scratch.pauses != state.pauses:
             scratch.pauses = state.pauses
             scratch.forget()
-        scratch.in_handler = bool(state.extent or state.pauses)
+        scratch.handler = state.extent or state.pauses
 
     # --- records
 
     def _record(self, scratch, site, write: bool, place: str, content: str = "", result: int = 0) -> None:
-        if not scratch.in_handler:
+        if not scratch.handler:
             return
         key = site, write, place, content, result
         if key in scratch.recorded:
             return
         scratch.recorded.add(key)
+        if write:
+            self.written.add(place)
         self.left -= 1
         agent = self.agent
         subject = self._subject(place, content)
@@ -137,17 +146,29 @@ class Accesses:
 
     def _shown(self, scratch, site, write: bool, owner: Name, edge: str, value, result: int = 0) -> None:
         """Record an access and name the value. MISSING: the value isn't known."""
+        place = owner.text + edge
         if value is MISSING:
-            self._record(scratch, site, write, owner.text + edge, "", result)
+            self._record(scratch, site, write, place, "", result)
             return
-        self._record(scratch, site, write, owner.text + edge, content(value), result)
+        if write or not self._is_steady(scratch, site, place, value):
+            self._record(scratch, site, write, place, content(value), result)
         self.names.adopt(scratch, value, owner, edge)
+
+    def _is_steady(self, scratch, site, place: str, value) -> bool:
+        """Has this way to an object been recorded here, and has no handler changed it? Programs take it all the time."""
+        if not scratch.handler or place in self.written or self.names.kind(type(value)) is SCALAR:
+            return False
+        if (site, place) in self.steady:
+            return True
+        if len(self.steady) >= STEADY_MAX:
+            self.steady.clear()
+        self.steady.add((site, place))
+        return False
 
     # --- attributes
 
     def _read(self, scratch, site, owner, value) -> None:
-        kind = self.names.kind(type(value))
-        if kind is CODE:
+        if self.names.kind(type(value)) is CODE or not self._is_data(owner, site[1]):
             return
         name = self.names.of(scratch, owner)
         if name is not None:
@@ -156,14 +177,22 @@ class Accesses:
                 self._size(scratch, site, value)
 
     def _read_of(self, scratch, site, owner) -> None:
-        name = self.names.of(scratch, owner)
-        if name is not None:
-            value = _attribute(owner, site[1])
-            if value is MISSING and _is_code(owner, site[1]):
-                return
-            self._shown(scratch, site, False, name, _edge(owner, site[1]), value)
-            if site[0] & WITH_SIZE and value is not MISSING:
-                self._size(scratch, site, value)
+        if self._is_data(owner, site[1]):
+            self._read(scratch, site, owner, attribute(owner, site[1]))
+
+    def _is_data(self, owner, name: str) -> bool:
+        """Is the attribute data of the object itself? A value of its class, or of a module, is if a function stores it there."""
+        cls = type(owner)
+        if self.names.kind(cls) in (MODULE, CLASS):
+            place = self.names.of_root(owner)
+            return place is not None and place.text + _edge(owner, name) in self.written
+        key = id(cls), name
+        known = self.of_classes.get(key)
+        if known is None:
+            if len(self.of_classes) >= SUBJECTS_MAX:
+                self.of_classes.clear()
+            known = self.of_classes[key] = _in_class(cls, name), cls  # kept alive, so that no other class gets its address
+        return known[0] is NOT_THERE or (known[0] is DEFAULT and attribute(owner, name) is not MISSING)
 
     def _store(self, scratch, site, value, owner) -> None:
         name = self.names.of(scratch, owner)
@@ -198,11 +227,13 @@ class Accesses:
         name, kind = self._container(scratch, container)
         if name is None:
             return
-        value = _looked_up(container, kind, key)
-        self._record(scratch, site, False, name.text + key_text(key), _content_of_known(value))
+        value, edge = _looked_up(container, kind, key), key_text(key)
+        if kind is MAPPING:
+            self._shown(scratch, site, False, name, edge, value)
+            return
+        self._record(scratch, site, False, name.text + edge, _content_of_known(value))
         if value is not MISSING:
-            edge = key_text(key) if kind is MAPPING else self.names.element_edge(value, key)
-            self.names.adopt(scratch, value, name, edge)
+            self.names.adopt(scratch, value, name, self.names.element_edge(value, key))
 
     def _key(self, scratch, site, key) -> None:
         self._item(scratch, site, key, scratch.popped(site[2]))
@@ -254,7 +285,7 @@ class Accesses:
         name, kind = self._container(scratch, container)
         if name is not None:
             self._record(scratch, site, False, name.text + "[*]", str(length(container)))
-            if scratch.in_handler:
+            if scratch.handler:
                 self.names.adopt_all(scratch, container, kind, name)
 
     # --- methods of containers
@@ -340,7 +371,7 @@ def content(value) -> str:
     if cls is str:
         return content_of(value) if len(value) <= TEXT_MAX else ""
     if _MEMBERS in cls.__dict__:  # an enum
-        name = _attribute(value, "_name_")
+        name = attribute(value, "_name_")
         return name if type(name) is str else ""
     return ""
 
@@ -353,7 +384,7 @@ def _edge(owner, name: str) -> str:
     return (":" if type(owner) is type(fast) else ".") + name
 
 
-def _attribute(owner, name: str):
+def attribute(owner, name: str):
     """The value of an attribute that the object itself has, without running code of the target; MISSING if there is none."""
     try:
         return object.__getattribute__(owner, "__dict__").get(name, MISSING)
@@ -361,13 +392,18 @@ def _attribute(owner, name: str):
         return MISSING
 
 
-def _is_code(owner, name: str) -> bool:
-    """Is the attribute a method?"""
-    for cls in type.__dict__["__mro__"].__get__(type(owner)):
-        found = cls.__dict__.get(name)
-        if found is not None:
-            return hasattr(type(found), "__call__") and hasattr(type(found), "__get__")
-    return False
+NOT_THERE, DEFAULT, COMPUTED = range(3)
+
+
+def _in_class(cls: type, name: str) -> int:
+    """What a class has under a name. A slot is data of the object: not there."""
+    for base in type.__dict__["__mro__"].__get__(cls):
+        if name in base.__dict__:
+            found = type(base.__dict__[name])
+            if found is _SLOT:
+                return NOT_THERE
+            return COMPUTED if hasattr(found, "__get__") else DEFAULT
+    return NOT_THERE
 
 
 def _looked_up(container, kind: int, key):

@@ -1,9 +1,11 @@
 """Names of objects that agree between two runs: by the path from an owner that lives long.
 
-An object gets its name when it is first stored into a named object: `Master#1.jobs`, `Master#1.peers['s2']`. The roots
-are modules, classes, and objects of the target's classes that were created outside handlers, numbered by class. Until
-it is stored into an older object, such an object has its number; then it takes the path. An object that a handler
-created has no name until it is stored, or until another handler touches it.
+An object of the target's classes begins with a name of its own: its class, the function that created it, and a number
+(`app:Master@main#1`). It takes the path from the first older object that it is stored into: `app:Master@main#1.jobs`,
+`app:Master@main#1.peers['s2']`. Modules and classes are named after themselves.
+
+An object that a handler created is private, and not worth recording, until it is stored into an object that isn't, or
+until another handler touches it.
 
 Names of objects end with the objects. Containers cannot be watched in this way, and their addresses are used again. So
 a container has a name only during a handler that has reached it through its owner, and is kept alive meanwhile.
@@ -30,16 +32,21 @@ _frame = sys._getframe
 
 
 class Name:
-    """The owner's name and the way from there; a root has no owner. `numbered`: it takes the path of its first owner."""
+    """The owner's name and the way from there. Without an owner, the way is all.
 
-    __slots__ = ("owner", "edge", "numbered", "_born", "_text", "_version")
-    version = 0  # of all names: a numbered object that takes a path changes the names of everything below it
+    `private`: the handler that created the object, until others reach it. `own`: the class and creator of an object that
+    may still take the path of an owner.
+    """
+
+    __slots__ = ("owner", "edge", "own", "private", "_born", "_text", "_version")
+    version = 0  # of all names: an object that takes a path changes the names of everything below it
     _count = count().__next__
 
-    def __init__(self, owner, edge: str, numbered: bool = False):
+    def __init__(self, owner, edge: str, own: str = "", private: int = 0):
         self.owner = owner
         self.edge = edge
-        self.numbered = numbered
+        self.own = own
+        self.private = private
         self._born = Name._count()
         self._text, self._version = "", -1
 
@@ -50,25 +57,26 @@ class Name:
             self._version = Name.version
         return self._text
 
-    def move(self, owner: Name, edge: str) -> None:
+    def move(self, owner: Name, edge: str) -> bool:
         """Take the path from this owner, if it is older: a part that knows the whole doesn't own it."""
-        if owner._born < self._born:
-            self.owner, self.edge, self.numbered = owner, edge, False
-            Name.version += 1
+        if not self.own or owner._born > self._born:
+            return False
+        self.owner, self.edge, self.own, self.private = owner, edge, "", 0
+        Name.version += 1
+        return True
 
 
 class Scratch:
     """One thread's memory of the handler that it runs."""
 
-    __slots__ = ("in_handler", "extent", "pauses", "recorded", "held", "pushed", "fresh")
+    __slots__ = ("extent", "handler", "held", "pauses", "pushed", "recorded")
 
     def __init__(self):
-        self.in_handler = False
+        self.handler = 0  # the number of the handler, or of the pause in a thread that polls; 0: neither
         self.extent = self.pauses = -1
         self.recorded: set = set()
         self.held: dict = {}  # by address: an object that cannot be watched, and its name
         self.pushed: list = []  # parts of accesses whose other part comes later, with their numbers
-        self.fresh: set = set()  # addresses of the objects that this handler was the first to touch
 
     def forget(self) -> None:
         self.held.clear()
@@ -91,7 +99,6 @@ class Names:
         self._counts = counts  # says whether a module is the target's own, by its name
         self.kinds: dict = {}
         self.objects: dict = {}  # by address: a weak reference, and the name
-        self.touched: dict = {}  # by address: a weak reference, the handler that touched it first, and where
         self.roots: dict = {}
         self.numbers: dict = {}
 
@@ -115,19 +122,27 @@ class Names:
 
     def of(self, scratch: Scratch, owner):
         """The name of an object; None if it has none."""
-        key = id(owner)
-        entry = self.objects.get(key) or scratch.held.get(key)
+        entry = self.objects.get(id(owner))
+        if entry is not None:
+            name = entry[1]
+            if name.private:
+                if name.private == scratch.handler:
+                    return None
+                self._share(name)
+            return name
+        entry = scratch.held.get(id(owner))
         if entry is not None:
             return entry[1]
         kind = self.kind(type(owner))
         if kind is OWN_OBJECT:
             return self._of_new(scratch, owner)
         if kind is MODULE or kind is CLASS:
-            return self._of_root(owner, kind)
+            return self.of_root(owner)
         return None
 
-    def _of_root(self, owner, kind: int):
-        if kind is MODULE:
+    def of_root(self, owner):
+        """The name of a module or class; None if it isn't the target's."""
+        if self.kind(type(owner)) is MODULE:
             name = module_name(owner.__dict__)
             return self._root(name) if self._counts(name) else None
         module = type.__dict__["__module__"].__get__(owner) if type(owner) is type else owner.__module__
@@ -142,42 +157,30 @@ class Names:
         return Name(self._root(module_name(names)), ":" + name)
 
     def _of_new(self, scratch: Scratch, owner):
-        """The name of an object that nobody has stored yet."""
-        key = id(owner)
-        if key in scratch.fresh or not type(owner).__weakrefoffset__:
-            return None
+        """The name of an object that nobody has touched yet; None if it is private."""
         cls = type(owner)
-        label = "%s:%s" % (cls.__module__, cls.__qualname__)
-        if not scratch.in_handler:
-            return self._put(owner, Name(None, self._numbered(label), numbered=True))
-        entry = self.touched.get(key)
-        if entry is None:
-            scratch.fresh.add(key)
-            self.touched[key] = self._watched(self.touched, owner, (scratch.extent, label + "@" + _creator()))
+        if not cls.__weakrefoffset__:
             return None
-        extent, label = entry[1]
-        if extent == scratch.extent:
+        own = "%s:%s@%s" % (cls.__module__, cls.__qualname__, _creator())
+        name = self._put(owner, Name(None, "", own, scratch.handler))
+        if name.private:
             return None
-        del self.touched[key]
-        return self._put(owner, Name(None, self._numbered(label)))
-
-    def _numbered(self, label: str) -> str:
-        number = self.numbers[label] = self.numbers.get(label, 0) + 1
-        return "%s#%d" % (label, number)
-
-    def _put(self, owner, name: Name) -> Name:
-        self.objects[id(owner)] = self._watched(self.objects, owner, name)
+        self._share(name)
         return name
 
-    @staticmethod
-    def _watched(table: dict, owner, value):
-        key = id(owner)
+    def _share(self, name: Name) -> None:
+        number = self.numbers[name.own] = self.numbers.get(name.own, 0) + 1
+        name.edge, name.private = "%s#%d" % (name.own, number), 0
+
+    def _put(self, owner, name: Name) -> Name:
+        key, objects = id(owner), self.objects
 
         def gone(reference):
-            if table.get(key, (None,))[0] is reference:
-                del table[key]
+            if objects.get(key, (None,))[0] is reference:
+                del objects[key]
 
-        return _weakref.ref(owner, gone), value
+        objects[key] = _weakref.ref(owner, gone), name
+        return name
 
     def adopt(self, scratch: Scratch, value, owner: Name, edge: str) -> None:
         """Name a value that was found at, or is being stored into, a place with a name."""
@@ -187,11 +190,9 @@ class Names:
         key = id(value)
         entry = self.objects.get(key)
         if entry is not None:
-            if entry[1].numbered:
-                entry[1].move(owner, edge)
+            if not entry[1].move(owner, edge) and entry[1].private:
+                self._share(entry[1])
         elif kind >= OBJECT and type(value).__weakrefoffset__:
-            self.touched.pop(key, None)
-            scratch.fresh.discard(key)
             self._put(value, Name(owner, edge))
         elif key not in scratch.held:
             scratch.held[key] = value, Name(owner, edge)
