@@ -436,6 +436,20 @@ def f(self):
     assert not loop.has_exit
 
 
+def test_a_recursive_function_in_a_test_is_followed_only_so_far() -> None:
+    body = """
+def spent(self, since):
+    left = self.spent(since)
+    return left
+
+def f(self):
+    started = time.monotonic()
+    while self.spent(started) < self.limit:
+        time.sleep(1)
+"""
+    assert limit_of(body) is None
+
+
 def test_missing_source_is_unknown_and_has_no_truth_value() -> None:
     it = asked("""
 def f(self):

@@ -23,7 +23,7 @@ from undermine.program.source.code import Code
 from undermine.program.source.index import Function, dotted, last_name
 
 DEPTH = 2
-"""The number of calls over which an argument is followed to a `raise`."""
+"""The number of calls over which an argument is followed to a `raise`, or to a result."""
 Raises = Literal["", "fails", "decides"]
 """How a call may raise because of the value: the operation itself fails, or a `raise` depends on the value."""
 ARITHMETIC = PASSES | {"total_seconds", "bool"}
@@ -135,6 +135,8 @@ class Slices:
         self._uses: dict[tuple[ast.AST, bool], Uses] = {}
         self._slices: dict[tuple[str, Origin], Slice] = {}
         self._raising: dict[tuple[str, frozenset[str]], Cause | None] = {}
+        self._depth = 0
+        """The number of calls over which `_passes` follows arguments at the moment."""
 
     def paths(self, function: Function) -> Paths:
         if function.id not in self._paths:
@@ -151,11 +153,15 @@ class Slices:
         if last_name(call) in ARITHMETIC:
             return True
         edges = self.code.graph.at.get(call, ())
-        if len(edges) != 1 or edges[0].how != CALL or not edges[0].sure:
+        if len(edges) != 1 or edges[0].how != CALL or not edges[0].sure or self._depth >= DEPTH:
             return False
         callee = self.code.index.functions[edges[0].callee]
         names = frozenset(name for name, _ in parameters(call, callee)) - {this_of(callee)}
-        return bool(names) and self.of(callee, Origin(variables=names, strict=True)).returned is not None
+        self._depth += 1
+        try:
+            return bool(names) and self.of(callee, Origin(variables=names, strict=True)).returned is not None
+        finally:
+            self._depth -= 1
 
     def of(self, function: Function, origin: Origin, depth: int = 0) -> Slice:
         key = function.id, origin
