@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from undermine.analysis.reading.naming import masked
 from undermine.analysis.stores.commands import TABLES, CommandEffect, nothing
-from undermine.analysis.stores.operations import StoreReader
+from undermine.analysis.stores.operations import MARK, StoreReader
 from undermine.model.columns import Columns
 
 Effect = Literal["create", "write", "delete", "read", "exists", "list"]
@@ -32,6 +32,15 @@ _FILES: dict[str, Effect] = {
     "file.list": "list",
 }
 _HEAP: dict[str, Effect] = {"heap.read": "read", "heap.write": "write"}
+_STATEMENTS: dict[str, Effect] = {
+    "SELECT": "read",
+    "INSERT": "write",
+    "REPLACE": "write",
+    "UPDATE": "write",
+    "DELETE": "delete",
+    "DROP": "delete",
+    "CREATE": "create",
+}
 _RENAME = "file.rename"
 _ARROW = " -> "
 
@@ -68,7 +77,7 @@ class Access(NamedTuple):
 
 def accesses(columns: Columns) -> list[Access]:
     """All accesses of a run, by time."""
-    return sorted((*_to_files(columns), *_to_objects(columns), *_to_keys(columns)))
+    return sorted((*_to_files(columns), *_to_objects(columns), *_to_keys(columns), *_to_tables(columns)))
 
 
 def _to_files(columns: Columns) -> Iterator[Access]:
@@ -97,6 +106,21 @@ def _to_keys(columns: Columns) -> Iterator[Access]:
                 exact = f"{operation.store} {key}"
                 for effect in _effects(command.effect):
                     yield Access(operation.row, Resource("key", masked(key)), exact, effect)
+
+
+def _to_tables(columns: Columns) -> Iterator[Access]:
+    """Accesses to tables of databases in files. A change takes effect with the next commit of its thread, if there is one."""
+    commits = columns.find("db.commit")
+    for row in columns.find("db.read", "db.write").tolist():
+        verb, _, table = columns.text(int(columns.target[row])).partition(" ")
+        effect = _STATEMENTS.get(verb)
+        if effect is None or columns.text(int(columns.resource[row])).startswith(MARK):
+            continue
+        exact = f"{columns.processes[int(columns.process[row])].node} {table}"
+        if effect in CHANGES:
+            same = (columns.process[commits] == columns.process[row]) & (columns.thread[commits] == columns.thread[row])
+            row = next(iter(commits[same & (commits > row)].tolist()), row)
+        yield Access(row, Resource("key", table), exact, effect)
 
 
 def _effects(effect: CommandEffect) -> Iterator[Effect]:

@@ -18,7 +18,8 @@ from undermine.model.event import GOT
 from undermine.model.point import LOGICAL
 
 LOST = "LOST"
-_MARK = '{"store":'
+MARK = '{"store":'
+"""The beginning of a resource that an adapter of a store recorded."""
 
 
 class Command(NamedTuple):
@@ -97,7 +98,7 @@ class StoreReader:
         return self._requests[key]
 
     def _read(self, text: str, op: str) -> tuple[str, str, tuple[Command, ...]] | None:
-        if not text.startswith(_MARK):
+        if not text.startswith(MARK):
             return None
         try:
             request = _REQUESTS.decode(text)

@@ -1,0 +1,66 @@
+"""Which resources an operation accesses, and how."""
+
+from __future__ import annotations
+
+import json
+
+from story import Story
+
+from undermine.analysis.conflicts.accesses import accesses
+
+
+def told(story: Story) -> list[tuple[str, str, str]]:
+    columns = story.tell()
+    return [(story.name(access.row), str(access.resource), access.effect) for access in accesses(columns)]
+
+
+def store(*commands: tuple[str, list[str], list[str]]) -> str:
+    return json.dumps({"store": "redis:1/0", "kind": "redis", "do": commands}, separators=(",", ":"))
+
+
+def test_files_are_named_below_their_folder() -> None:
+    story = Story()
+    story.did("make", "file.create", "/runs/1/n1/log-17", target="log-<n>")
+    story.did("move", "file.rename", "/runs/1/n1/a -> /runs/1/n1/b", target="a -> b")
+    story.did("close", "file.close", "/runs/1/n1/b", target="b")
+    assert told(story) == [
+        ("make", "file log-<n>", "create"),
+        ("move", "file a", "delete"),
+        ("move", "file b", "create"),
+    ]
+
+
+def test_a_transaction_accesses_all_its_keys() -> None:
+    story = Story()
+    resource = store(("LPOP", ["queue:12"], []), ("SET", ["job:0f3ac91b2d4e"], ["x"]), ("EXISTS", ["lock"], []))
+    story.did("take", "db.write", resource)
+    assert sorted(told(story)) == [
+        ("take", "key job:<hex>", "write"),
+        ("take", "key lock", "exists"),
+        ("take", "key queue:<n>", "delete"),
+        ("take", "key queue:<n>", "read"),
+    ]
+
+
+def test_a_change_of_a_table_takes_effect_with_the_commit_of_its_thread() -> None:
+    story = Story()
+    story.did("insert", "db.write", "INSERT INTO jobs VALUES (?)", target="INSERT jobs state.db")
+    story.did("other", "db.commit", "COMMIT", target="COMMIT state.db", thread="T2")
+    story.did("commit", "db.commit", "COMMIT", target="COMMIT state.db")
+    story.did("select", "db.read", "SELECT * FROM jobs", target="SELECT jobs state.db")
+    story.did("delete", "db.write", "DELETE FROM jobs", target="DELETE jobs state.db")
+    assert told(story) == [
+        ("commit", "key jobs state.db", "write"),
+        ("select", "key jobs state.db", "read"),
+        ("delete", "key jobs state.db", "delete"),
+    ]
+
+
+def test_objects_have_the_names_that_agents_gave_them() -> None:
+    story = Story()
+    story.did("put", "heap.write", "app:jobs[3].state", target="app:jobs[<n>].state")
+    story.did("look", "heap.read", "app:jobs[3].state", target="app:jobs[<n>].state")
+    assert told(story) == [
+        ("put", "object app:jobs[<n>].state", "write"),
+        ("look", "object app:jobs[<n>].state", "read"),
+    ]
