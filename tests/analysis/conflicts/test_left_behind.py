@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from story import Story
 
-from undermine.analysis.conflicts.left_behind import RESET, SEEN, Crashed, LeftBehind, Run, left_behind
+from undermine.analysis.conflicts.left_behind import PASSING, RESET, SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
 
@@ -132,3 +132,21 @@ def test_objects_live_on_other_nodes_only(role: str) -> None:
     crashed = Crashed(Origins(bad.analysed(("send1", "recv1"))), "n1", 5000)
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
     assert told(found) == ({("write", "app:jobs[<n>].commit", True)} if role == "master" else set())
+
+
+def test_what_a_handler_writes_only_for_a_moment_stays_nowhere() -> None:
+    """The other node lives on and finishes its handler, so it leaves only the last write of it behind."""
+    good, bad = OneRun(1), OneRun(2)
+    good.did("send", "net.send", pid=1, node="n1")
+    good.did("recv", "net.recv", pid=2, role="master")
+    for name in ("busy", "idle"):
+        good.did(name, "heap.write", "app:state", pid=2, role="master")
+    bad.file("write", "log")
+    bad.now += 10
+    bad.did("send", "net.send", pid=11, node="n1", incarnation=2)
+    bad.did("recv", "net.recv", pid=2, role="master")
+    bad.did("read", "heap.read", "app:state", pid=2, role="master")
+    good_origins = Origins(good.analysed(("send", "recv")))
+    crashed = Crashed(Origins(bad.analysed(("send", "recv"))), "n1", 5000)
+    found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
+    assert {good.name(pair.write.row): pair.rule for pair in found if pair.after} == {"busy": PASSING, "idle": ""}

@@ -21,6 +21,7 @@ from undermine.model.point import CLIENT
 
 RESET = "recovery writes it before it reads it"
 _CONTENT = frozenset({"file.read", "file.map_read"})
+PASSING = "the same handler writes it again, whether the other node lives or not"
 SEEN = "a recovery that went well has found it in this state"
 
 
@@ -76,6 +77,13 @@ class Run:
     @cached_property
     def effects(self) -> frozenset[tuple[int, str]]:
         return frozenset((access.row, access.effect) for access in self.accesses)
+
+    @cached_property
+    def last_of_handlers(self) -> frozenset[Access]:
+        """The last change of each object by each handler of a message."""
+        cause = self.origins.analysis.cause
+        last = {(access.exact, int(cause[access.row])): access for access in self.accesses if access.changes}
+        return frozenset(last.values())
 
     @cached_property
     def states_found(self) -> dict[tuple[object, ...], set[State | None]]:
@@ -136,7 +144,7 @@ class _Finder:
                     found[key] = self._pair(number, run, write, before, read)
         for pair in found.values():
             yield pair
-            if pair.before is None:
+            if pair.before is None and pair.rule != PASSING:
                 yield self._with_rule(pair._replace(after=False), None)
 
     def _readers(self, write: Access, reads: Mapping[Resource, Sequence[Access]]) -> Iterator[Access]:
@@ -148,6 +156,8 @@ class _Finder:
     def _pair(self, number: int, run: Run, write: Access, before: Access | None, read: Access) -> LeftBehind:
         exact, restarted = _tail(write) == _tail(read), self._run.origins.node[read.row] == self._crashed.node
         pair = LeftBehind(write.resource, write, True, number, before, read, exact, restarted)
+        if write.resource.kind == "object" and write not in run.last_of_handlers:
+            return pair._replace(rule=PASSING)
         return self._with_rule(pair, _state(run, write))
 
     def _with_rule(self, pair: LeftBehind, state: State | None) -> LeftBehind:
