@@ -32,7 +32,8 @@ def sites_of(program: Program, call: str) -> tuple[str, ...]:
     places = Places(program)
     for each in program.code.functions:
         for action in program.code.flow(each).actions if function in ("", each.qualname) else ():
-            if action.kind in ("call", "await", "enter", "next") and ast.unparse(action.node) == text:
+            is_call = action.kind == "call" or not isinstance(action.node, ast.Call)
+            if is_call and action.kind in ("call", "await", "enter", "next") and ast.unparse(action.node) == text:
                 found.update(dict.fromkeys(places.locs(each, action)[:1]))
     return tuple(found)
 

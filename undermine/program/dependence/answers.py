@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-ImpactKind = Literal["raise", "error", "send", "reply", "start", "event"]
-IMPACTS: tuple[ImpactKind, ...] = ("raise", "error", "send", "reply", "start", "event")
-"""The kinds of impact, the worst first."""
+ImpactKind = Literal["raise", "error", "send", "reply", "start", "event", "kept"]
+IMPACTS: tuple[ImpactKind, ...] = ("raise", "error", "send", "reply", "start", "event", "kept")
+"""The kinds of impact, the worst first. `kept`: an object keeps the value, so other functions may use it later."""
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Tells which `except` clauses catch an exception."""
+"""Tells which `except` clauses catch an exception, and which calls never return."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from undermine.program.source.calls import CALL
 from undermine.program.source.code import Code
-from undermine.program.source.index import Function, last_name
+from undermine.program.source.index import Function, dotted, last_name
 
+_ENDS_PROCESS = frozenset({"sys.exit", "os._exit", "os.abort", "exit", "quit"})
 _EVERYTHING = frozenset({"Exception", "BaseException"})
 
 
@@ -45,3 +47,20 @@ def _is_subclass(name: str, base: str) -> bool:
         return True
     one, other = getattr(builtins, name, None), getattr(builtins, base, None)
     return isinstance(one, type) and isinstance(other, type) and issubclass(one, other)
+
+
+def never_returns(code: Code, call: ast.Call) -> bool:
+    """Does a call end the process, or run a function of the program whose last statement always does or raises?"""
+    if dotted(call.func) in _ENDS_PROCESS:
+        return True
+    edges = code.graph.at.get(call, ())
+    if len(edges) != 1 or edges[0].how != CALL or not edges[0].sure:
+        return False
+    node = code.index.functions[edges[0].callee].node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    last = node.body[-1]
+    ends = isinstance(last, ast.Raise) or (
+        isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and dotted(last.value.func) in _ENDS_PROCESS
+    )
+    return ends and not any(isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) for each in ast.walk(node))

@@ -52,7 +52,7 @@ class Loops:
         self.places, self.slices = places, slices
         self.code: Code = places.program.code
         self._found: dict[tuple[str, Action], list[_Around]] = {}
-        self._helpers: dict[str, Slice | None] = {}
+        self._helpers: dict[tuple[str, int], Slice | None] = {}
 
     @cached_property
     def _readings(self) -> Readings:
@@ -145,7 +145,7 @@ class Loops:
                 sites.update(dict.fromkeys(self.places.locs(function, action)))
                 continue
             for callee, sure in self.code.runs(self.code.flow(function), action):
-                helper = self._helper(callee, depth) if sure else None
+                helper = self._helper(callee, depth) if sure and self._near.get(callee.id, depth) > depth else None
                 if helper is not None and (helper.returned or helper.raised):
                     if helper.returned:
                         values.add(action.node)
@@ -156,14 +156,25 @@ class Loops:
 
     def _helper(self, function: Function, depth: int) -> Slice | None:
         """The slice of a function from its own clock readings; None if it has none."""
-        if function.id not in self._helpers:
-            self._helpers[function.id] = None
-            if depth < HELPERS_DEPTH and not function.is_generator:
-                clock = self._clocks(function, self.code.flow(function).actions, depth + 1)
-                if clock.values or clock.raises:
-                    origin = Origin(clock.values, clock.raises, strict=True)
-                    self._helpers[function.id] = self.slices.of(function, origin)
-        return self._helpers[function.id]
+        key = function.id, depth
+        if key not in self._helpers:
+            clock = self._clocks(function, self.code.flow(function).actions, depth + 1)
+            origin = Origin(clock.values, clock.raises, strict=True)
+            self._helpers[key] = self.slices.of(function, origin) if clock.values or clock.raises else None
+        return self._helpers[key]
+
+    @cached_property
+    def _near(self) -> dict[str, int]:
+        """Functions that reach a clock reading over a few calls, with the depth below which they still count."""
+        found: dict[str, int] = {}
+        new = [each.id for each in self.code.functions if self._reads_clock(each)]
+        for left in range(HELPERS_DEPTH, 0, -1):
+            found.update(dict.fromkeys((id for id in new if id not in found), left))
+            new = [edge.caller for id in new for edge in self.code.graph.into.get(id, ()) if edge.caller not in found]
+        return found
+
+    def _reads_clock(self, function: Function) -> bool:
+        return not function.is_generator and any(self._readings.is_clock(function, call) for call in function.calls)
 
     def _sites_in(self, function: Function, depth: int) -> tuple[str, ...]:
         return self._clocks(function, self.code.flow(function).actions, depth + 1).sites

@@ -10,17 +10,18 @@ import ast
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from undermine.program.source.blocks import Action, Block
+from undermine.program.source.blocks import COMPREHENSIONS, Action, Block
 from undermine.program.source.flow import Flow
-from undermine.program.source.index import dotted, last_name
+from undermine.program.source.index import last_name
 
 RETURNED, RAISED = 0, 1
 """The two ends of a function."""
-_NESTED_MAX = 6
-_ENDS_PROCESS = frozenset({"sys.exit", "os._exit", "os.abort", "exit", "quit"})
+_FINITE = (ast.For, ast.AsyncFor, *COMPREHENSIONS)
 
 Catches = Callable[[ast.ExceptHandler, ast.expr | None], bool]
 """Does an `except` clause catch the exception that a `raise` has?"""
+NeverReturns = Callable[[ast.Call], bool]
+"""Does a call end the process, or raise an exception always?"""
 _Pending = tuple[str, ...]
 """For each `finally` around a node that has begun: why it was entered (`return`, `raise`, …; empty: normally)."""
 
@@ -28,8 +29,8 @@ _Pending = tuple[str, ...]
 class Paths:
     """The graph of a function. `after[n]`: the nodes that follow `n`. `caught[n]`: where an exception in `n` leads to."""
 
-    def __init__(self, flow: Flow, catches: Catches) -> None:
-        self.blocks, self._catches = flow.blocks, catches
+    def __init__(self, flow: Flow, catches: Catches, never_returns: NeverReturns) -> None:
+        self.blocks, self._catches, self._never_returns = flow.blocks, catches, never_returns
         self.actions: list[Action | None] = [None, None]
         self.block_of: list[Block] = [flow.blocks[1], flow.blocks[1]]
         self.after: list[list[int]] = [[], []]
@@ -38,6 +39,9 @@ class Paths:
         self._first: dict[tuple[int, _Pending], int] = {}
         self._ends: list[tuple[int, Block, _Pending]] = []
         self._build()
+        self._same = self._copies()
+        """For each node, the first node of the same action or block end; a `finally` has several."""
+        self._repeated: dict[int, bool] = {}
         self._controlled: dict[int, frozenset[int]] = {}
 
     def _build(self) -> None:
@@ -46,9 +50,14 @@ class Paths:
             end, block, pending = self._ends.pop()
             self.after[end] = list(dict.fromkeys(self._following(block, pending)))
 
+    def _copies(self) -> list[int]:
+        first: dict[object, int] = {RETURNED: RETURNED, RAISED: RAISED}
+        keys = [action or ("end of", block.number) for action, block in zip(self.actions, self.block_of, strict=True)]
+        return [RETURNED, RAISED, *(first.setdefault(key, node) for node, key in enumerate(keys) if node > RAISED)]
+
     def _node(self, number: int, pending: _Pending) -> int:
         """The first node of a block that is entered in this way."""
-        key = number, pending[-_NESTED_MAX:]
+        key = number, pending
         if key not in self._first:
             block = self.blocks[number]
             self._first[key] = len(self.actions)
@@ -60,12 +69,12 @@ class Paths:
                 self.caught.append([])
                 if action is not None:
                     self.of_action.setdefault(action, []).append(len(self.actions) - 1)
-                    if _ends_process(action):
+                    if isinstance(action.node, ast.Call) and action.kind == "call" and self._never_returns(action.node):
                         self.after[-1] = [RAISED]
             end = len(self.actions) - 1
             self.after[end] = []
-            self._ends.append((end, block, key[1]))
-            caught = self._thrown(block, key[1], block.raises) if block.raises else []
+            self._ends.append((end, block, pending))
+            caught = self._thrown(block, pending, block.raises) if block.raises else []
             raised = block.ends.exc if isinstance(block.ends, ast.Raise) else None
             for node, action in zip(range(start, end), block.actions, strict=True):
                 if action.node is not raised:  # making an exception doesn't fail
@@ -83,8 +92,6 @@ class Paths:
 
     def _leaving(self, block: Block, pending: _Pending) -> list[int]:
         """The nodes after a `finally`, by the reason why it was entered."""
-        if not pending:  # a jump out of a `finally`: anything may follow
-            return [self._to(number, (), "") for number in block.next]
         why, rest = pending[-1], pending[:-1]
         found = []
         if why == "raise":
@@ -98,7 +105,12 @@ class Paths:
     def _to(self, number: int, pending: _Pending, why: str) -> int:
         if number == 1:
             return RETURNED
-        return self._node(number, (*pending, why) if self.blocks[number].is_final else pending)
+        return self._node(number, self._entered(number, pending, why))
+
+    def _entered(self, number: int, pending: _Pending, why: str) -> _Pending:
+        """The pending reasons in a block: one for each `finally` that it lies in."""
+        block = self.blocks[number]
+        return (*pending[: block.finals - 1], why) if block.is_final else pending[: block.finals]
 
     def _thrown(
         self, block: Block, pending: _Pending, targets: tuple[int, ...], raised: ast.Raise | None = None
@@ -114,7 +126,7 @@ class Paths:
             if number == 1:
                 found.append(RAISED)
             else:
-                found.append(self._node(number, (*pending, "raise") if self.blocks[number].is_final else pending))
+                found.append(self._node(number, self._entered(number, pending, "raise")))
         return found
 
     def _catching(self, targets: tuple[int, ...], raised: ast.Raise) -> int:
@@ -125,6 +137,11 @@ class Paths:
                 return number
         return 1
 
+    def catches(self, node: int) -> bool:
+        """Does an `except` clause of the function, or a `suppress`, catch exceptions of a node?"""
+        block = self.block_of[node]
+        return bool(block.handlers) or any(_suppresses(self.blocks[number]) for number in block.raises)
+
     # --- what a choice decides
 
     @cached_property
@@ -132,12 +149,12 @@ class Paths:
         return self._must_pass(-1)
 
     def _must_pass(self, stop: int) -> list[int]:
-        """For each node, as bits: the nodes that all paths from it to an end (or to `stop`) pass."""
+        """For each node, as bits: the actions and block ends that all paths from it to an end (or to `stop`) pass."""
         every = (1 << len(self.after)) - 1
         found = [every] * len(self.after)
         for end in (RETURNED, RAISED, stop):
             if end >= 0:
-                found[end] = 1 << end
+                found[end] = 1 << self._same[end]
         changed = True
         while changed:
             changed = False
@@ -146,7 +163,7 @@ class Paths:
                     passed = every
                     for to in self.after[node]:
                         passed &= found[to]
-                    passed |= 1 << node
+                    passed |= 1 << self._same[node]
                     if passed != found[node]:
                         found[node] = passed
                         changed = True
@@ -169,45 +186,41 @@ class Paths:
         return frozenset(found)
 
     def _differing(self, node: int, ways: list[int]) -> frozenset[int]:
-        """The nodes that all paths of one way pass before they come back, and not all paths of another way."""
+        """The nodes that all paths of one way pass before they come back, and not all paths of another way.
+
+        So the code after a `while` depends on its condition. A `for` is taken to end.
+        """
         if len(ways) < 2:
             return frozenset()
         reached = self.reached(ways, [node])
-        passed = self._must_pass(node) if self._is_repeated(node) else self._unavoidable
+        finite = self.actions[node] is None and isinstance(self.block_of[node].begins, _FINITE)
+        passed = self._unavoidable if finite or not self._is_repeated(node) else self._must_pass(node)
         some, every = 0, -1
         for way in ways:
             some |= passed[way]
             every &= passed[way]
-        return frozenset(_numbers(some & ~every) & reached)
+        decided = some & ~every
+        return frozenset(each for each in reached if decided >> self._same[each] & 1)
 
     def _is_repeated(self, node: int) -> bool:
-        return node in self.reached(self.after[node])
+        """Is there a path from a node back to it?"""
+        if node not in self._repeated:
+            self._repeated[node] = node in self.reached(self.after[node])
+        return self._repeated[node]
 
     def reached(self, starts: Iterable[int], without: Iterable[int] = ()) -> set[int]:
         """The nodes on paths from these nodes, also over caught exceptions, not through `without`."""
-        stops = set(without)
-        found: set[int] = set()
-        stack = [node for node in starts if node not in stops]
+        seen = set(without)
+        kept = seen.copy()
+        stack = [node for node in starts if node not in seen]
         while stack:
             here = stack.pop()
-            if here not in found:
-                found.add(here)
-                stack.extend(to for to in (*self.after[here], *self.caught[here]) if to not in stops)
-        return found
-
-
-def _numbers(bits: int) -> set[int]:
-    found = set()
-    while bits:
-        low = bits & -bits
-        found.add(low.bit_length() - 1)
-        bits ^= low
-    return found
+            if here not in seen:
+                seen.add(here)
+                stack += self.after[here]
+                stack += self.caught[here]
+        return seen - kept
 
 
 def _suppresses(block: Block) -> bool:
     return any(action.kind == "exit" and last_name(action.node) == "suppress" for action in block.actions)
-
-
-def _ends_process(action: Action) -> bool:
-    return action.kind == "call" and isinstance(action.node, ast.Call) and dotted(action.node.func) in _ENDS_PROCESS

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from undermine.program.dependence.answers import Line, Unknown
 from undermine.program.program import Program
-from undermine.program.source.blocks import Action
+from undermine.program.source.blocks import COMPREHENSIONS, Action
 from undermine.program.source.call_sites import CallSites
 from undermine.program.source.index import Function
 
-_COMPREHENSION_NODES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+_SCOPES = (".<listcomp>", ".<setcomp>", ".<dictcomp>", ".<genexpr>")
+"""The ends of the names of comprehensions, which are functions of their own in stacks."""
 
 
 class Frame(NamedTuple):
@@ -22,6 +22,14 @@ class Frame(NamedTuple):
     loc: str
     function: Function
     action: Action
+
+
+def function_of(loc: str) -> str:
+    """The function of a call site; a comprehension belongs to the function around it."""
+    name = loc.partition("#")[0]
+    while name.endswith(_SCOPES):
+        name = name.rpartition(".")[0].removesuffix(".<locals>")
+    return name
 
 
 class Places:
@@ -52,7 +60,7 @@ class Places:
                 if inside is frame.function:
                     inside = None
                     continue
-                inside = frame.function if loc.partition("#")[0].endswith(_COMPREHENSIONS) else None
+                inside = frame.function if loc.partition("#")[0].endswith(_SCOPES) else None
             found.append(frame)
         return found
 
@@ -81,7 +89,7 @@ class Places:
             return call_sites.of_enter(statement, item)
         if action.kind == "await" and isinstance(node, ast.Await):
             return call_sites.of_await(node)
-        if action.kind == "next" and isinstance(statement, _COMPREHENSION_NODES):
+        if action.kind == "next" and isinstance(statement, COMPREHENSIONS):
             return [*self.program.locs(call_sites, action), *call_sites.of_comprehension(statement)]
         return self.program.locs(call_sites, action) if action.kind in ("call", "exit", "next") else []
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from undermine.program.dependence.answers import Loop, LoopLimit, Unknown
+from undermine.program.dependence.answers import Impact, Loop, LoopLimit, Unknown, Why
+from undermine.program.dependence.impacts import Impacts
+from undermine.program.dependence.lifting import Lifting
 from undermine.program.dependence.loops import Loops
 from undermine.program.dependence.places import Places
 from undermine.program.dependence.slices import Slices
@@ -18,6 +20,19 @@ class Dependence:
     def __init__(self, program: Program) -> None:
         self._places = Places(program)
         self._slices = Slices(program.code)
+        self._lifting = Lifting(self._places, self._slices)
+        self._impacts = Impacts(program.code, self._lifting)
+
+    def controls(self, first: Sequence[str], second: Sequence[str]) -> Why | Unknown | None:
+        """Why the result of the first operation decides whether the second one is executed; None if it doesn't.
+
+        The first operation is then a check for the second one.
+        """
+        return self._lifting.controls(first, second)
+
+    def impact(self, operation: Sequence[str]) -> tuple[Impact, ...] | Unknown:
+        """The harm that an unexpected result of an operation may do, the worst first."""
+        return self._impacts.of(operation)
 
     @cached_property
     def _loops(self) -> Loops:

@@ -13,17 +13,26 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Literal, NamedTuple
 
-from undermine.program.dependence.exceptions import catches, catches_everything
+from undermine.program.dependence.exceptions import catches, catches_everything, never_returns
 from undermine.program.dependence.paths import RAISED, RETURNED, Paths
-from undermine.program.dependence.uses import ADDS, Uses, captured_by, changed_by, reads, targets_of, uses_of
+from undermine.program.dependence.uses import (
+    Uses,
+    captured_by,
+    changed_by,
+    may_contain,
+    reads,
+    targets_of,
+    uses_of,
+)
 from undermine.program.regions.readings import PASSES
 from undermine.program.source.blocks import Action
 from undermine.program.source.calls import CALL
 from undermine.program.source.code import Code
 from undermine.program.source.index import Function, dotted, last_name
+from undermine.program.source.names import ADDS
 
 DEPTH = 2
-"""The number of calls over which an argument is followed to a `raise`, or to a result."""
+"""The number of calls over which an argument is followed to a `raise`."""
 Raises = Literal["", "fails", "decides"]
 """How a call may raise because of the value: the operation itself fails, or a `raise` depends on the value."""
 ARITHMETIC = PASSES | {"total_seconds", "bool"}
@@ -101,15 +110,18 @@ class Slice:
 
     def depends(self, node: ast.AST | None, state: State) -> Cause | None:
         """Why an expression depends on the origin; None if it doesn't."""
-        if node is None or not (state or self.origin.values):
+        if node is None:
             return None
-        uses = self.slices.uses(node, self.origin.strict)
         for value in self.origin.values:
-            if value in uses.parts:
+            if may_contain(node, value) and value in self.slices.uses(node, self.origin.strict).parts:
                 return Cause(value)
-        for variable, cause in state.items():
-            if any(reads(path, variable, self.this) for path in uses.paths):
-                return cause
+        if state:
+            _, names, _ = uses = self.slices.uses(node, self.origin.strict)
+            for variable, cause in state.items():
+                if variable.partition(".")[0] in names and any(
+                    reads(path, variable, self.this) for path in uses.paths
+                ):
+                    return cause
         return None
 
     def passed(self, call: ast.AST, callee: Function, state: State) -> frozenset[str]:
@@ -133,14 +145,12 @@ class Slices:
         self.code = code
         self._paths: dict[str, Paths] = {}
         self._uses: dict[tuple[ast.AST, bool], Uses] = {}
-        self._slices: dict[tuple[str, Origin], Slice] = {}
-        self._raising: dict[tuple[str, frozenset[str]], Cause | None] = {}
-        self._depth = 0
-        """The number of calls over which `_passes` follows arguments at the moment."""
+        self._slices: dict[tuple[str, Origin, int], Slice] = {}
 
     def paths(self, function: Function) -> Paths:
         if function.id not in self._paths:
-            self._paths[function.id] = Paths(self.code.flow(function), partial(catches, self.code, function))
+            caught, ends = partial(catches, self.code, function), partial(never_returns, self.code)
+            self._paths[function.id] = Paths(self.code.flow(function), caught, ends)
         return self._paths[function.id]
 
     def uses(self, node: ast.AST, strict: bool = False) -> Uses:
@@ -149,35 +159,32 @@ class Slices:
         return self._uses[node, strict]
 
     def _passes(self, call: ast.Call) -> bool:
-        """Is the call arithmetic, or a function of the program whose result depends on its arguments?"""
+        """Is the call arithmetic, or a function of the program that returns something made of its parameters?"""
         if last_name(call) in ARITHMETIC:
             return True
         edges = self.code.graph.at.get(call, ())
-        if len(edges) != 1 or edges[0].how != CALL or not edges[0].sure or self._depth >= DEPTH:
+        if len(edges) != 1 or edges[0].how != CALL or not edges[0].sure:
             return False
         callee = self.code.index.functions[edges[0].callee]
-        names = frozenset(name for name, _ in parameters(call, callee)) - {this_of(callee)}
-        self._depth += 1
-        try:
-            return bool(names) and self.of(callee, Origin(variables=names, strict=True)).returned is not None
-        finally:
-            self._depth -= 1
+        names = {name for name, _ in parameters(call, callee)} - {this_of(callee)}
+        return any(names.intersection(uses_of(value, _is_arithmetic).paths) for value in callee.returned)
 
     def of(self, function: Function, origin: Origin, depth: int = 0) -> Slice:
-        key = function.id, origin
+        """The slice of a function. `depth`: the number of calls over which arguments have been followed to it."""
+        key = function.id, origin, depth
         if key not in self._slices:
             self._slices[key] = _Slicer(self, function, origin, depth).run()
         return self._slices[key]
 
     def raises_by(self, function: Function, names: frozenset[str], depth: int) -> bool:
         """Does the value of one of these parameters decide whether the function raises an exception?"""
-        key = function.id, names
         if depth >= DEPTH or not names:
             return False
-        if key not in self._raising:
-            self._raising[key] = None
-            self._raising[key] = self.of(function, Origin(variables=names), depth + 1).raised
-        return self._raising[key] is not None
+        return self.of(function, Origin(variables=names), depth + 1).raised is not None
+
+
+def _is_arithmetic(call: ast.Call) -> bool:
+    return last_name(call) in ARITHMETIC
 
 
 class _Slicer:
@@ -312,7 +319,7 @@ class _Slicer:
                     if cause is not None:
                         return Test(Cause(test, cause), tuple(self.paths.after[node]), "test")
             return None
-        how, cause = self._may_raise(action, state, caught=bool(block.handlers))
+        how, cause = self._may_raise(action, state, caught=self.paths.catches(node))
         if cause is None or not how:
             return None
         ways = [*self.paths.after[node], *self.paths.caught[node]]

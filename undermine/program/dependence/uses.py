@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from undermine.program.source.index import dotted
-from undermine.program.source.names import words
-
-ADDS = words("update extend append add appendleft insert setdefault put put_nowait push")
-"""Methods that store their argument in their object."""
 
 
 class Uses(NamedTuple):
     """The variables that an expression reads, and all its parts."""
 
     paths: tuple[str, ...]
+    names: frozenset[str]
+    """The names that the paths begin with."""
     parts: frozenset[ast.AST]
 
 
@@ -43,7 +41,13 @@ def uses_of(node: ast.AST, passes: Callable[[ast.Call], bool] | None = None) -> 
             parts.update(ast.walk(each))
         else:
             stack.extend(ast.iter_child_nodes(each))
-    return Uses(tuple(paths), frozenset(parts))
+    return Uses(tuple(paths), frozenset(path.partition(".")[0] for path in paths), frozenset(parts))
+
+
+def may_contain(node: ast.AST, part: ast.AST) -> bool:
+    """Is the text of `part` inside the text of `node`? A quick test before the tree is walked."""
+    line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    return bool(line <= getattr(part, "lineno", 0) <= (last or line))
 
 
 def reads(path: str, variable: str, this: str) -> bool:

@@ -14,6 +14,7 @@ from undermine.program.source.index import Function, last_name
 
 ActionKind = Literal["call", "load", "enter", "exit", "next", "assign", "test", "yield", "await", "untaken"]
 LoopNode = ast.While | ast.For | ast.AsyncFor | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _NOTHING_DONE = (ast.Constant, ast.Name, *_NESTED)
 _ACQUIRING = ("acquire", "try_acquire", "tryacquire", "acquire_read", "acquire_write")
@@ -42,8 +43,8 @@ class Block:
     """Actions that follow each other, and the blocks that they lead to."""
 
     __slots__ = (
-        "actions", "begins", "catches", "decides", "ends", "follows", "handlers", "is_final", "jump", "jumps", "loops", "next",
-        "number", "raises", "rethrows",
+        "actions", "begins", "catches", "decides", "ends", "finals", "follows", "handlers", "is_final", "jump", "jumps",
+        "loops", "next", "number", "raises", "rethrows",
     )  # fmt: skip
 
     def __init__(self, number: int, raises: tuple[int, ...], handlers: tuple[int, ...]) -> None:
@@ -61,6 +62,8 @@ class Block:
         """The `except` clause that begins here."""
         self.is_final = False
         """Does code begin here that always runs: a `finally`, or leaving a `with`?"""
+        self.finals = 0
+        """The number of such pieces of code that the block lies in."""
         self.jump = ""
         """The jump at the end of the block: `return`, `break` or `continue`."""
         self.jumps: dict[str, int] = {}
@@ -98,6 +101,7 @@ class _Builder:
         self.raises: tuple[int, ...] = ()
         self.handlers: tuple[int, ...] = ()
         self.loops: tuple[LoopNode, ...] = ()
+        self.finals = 0
         self.acquired: dict[str, ast.Call] = {}
         self.here = self._new()
         self.end = self._new()
@@ -109,7 +113,7 @@ class _Builder:
 
     def _new(self) -> Block:
         block = Block(len(self.blocks), self.raises, self.handlers)
-        block.loops = self.loops
+        block.loops, block.finals = self.loops, self.finals
         self.blocks.append(block)
         return block
 
@@ -283,7 +287,7 @@ class _Builder:
         """Build a body and the code that always runs after it (`finally`, leaving a `with`)."""
         outer = self.raises
         entry = self._new()
-        entry.is_final = True
+        entry.is_final, entry.finals = True, self.finals + 1
         frame = _Frame(entry.number)
         self.frames.append(frame)
         self.raises = (entry.number,)
@@ -293,7 +297,9 @@ class _Builder:
         self.frames.pop()
         self.raises = outer
         self.here = entry
+        self.finals += 1
         final()
+        self.finals -= 1
         ended = self.here
         for kind in frame.escapes:
             self.here = ended
@@ -400,7 +406,7 @@ class _Builder:
             self._expression(node.test)
             self._emit(Action("test", node.test))
             self._choices(node)
-        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        elif isinstance(node, COMPREHENSIONS):
             self._comprehension(node)
         else:
             for child in _in_order(node):

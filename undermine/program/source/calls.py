@@ -170,7 +170,7 @@ class Graph:
         own = any(ref.kind in ("function", "class", "instance") for ref in refs)
         if name in _NEVER_CALL or (own and not _hands_over(name)):
             return
-        how = _how(name)
+        how = how_run(name)
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             if isinstance(argument, ast.Name | ast.Attribute | ast.Lambda | ast.Call):
                 self._argument(function, call, argument, how)
@@ -223,10 +223,11 @@ class Graph:
 
 
 def _hands_over(name: str) -> bool:
-    return _how(name) != CALL
+    return how_run(name) != CALL
 
 
-def _how(name: str) -> How:
+def how_run(name: str) -> How:
+    """How a function of this name runs the functions that it is given."""
     if name in _THREADS or name.endswith(("Thread", "Process")):
         return "thread"
     if name in _TASKS:
@@ -238,7 +239,7 @@ def _handed_over(function: Function) -> dict[ast.Call, How]:
     """Calls whose results (coroutines) are passed to something that runs them as tasks."""
     found: dict[ast.Call, How] = {}
     for call in function.calls:
-        how = _how(last_name(call))
+        how = how_run(last_name(call))
         if how in ("task", "loop"):
             for argument in call.args:
                 if isinstance(argument, ast.Call):

@@ -9,11 +9,10 @@ from __future__ import annotations
 import ast
 
 from undermine.program.source.index import Function, Index, Ref
-from undermine.program.source.names import PAIRS, words
+from undermine.program.source.names import ADDS, PAIRS
 from undermine.program.source.values import NOTHING, REFS_MAX, Values, is_few, joined, taken_by
 
 ROUNDS = 4
-_ADDS = words("update extend append add appendleft insert setdefault put put_nowait push")
 
 
 def infer(index: Index) -> Values:
@@ -161,7 +160,7 @@ class _Inference:
     # --- what is handed to functions
 
     def _call(self, function: Function, call: ast.Call) -> None:
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _ADDS and call.args:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ADDS and call.args:
             last = call.args[-1]
             found = (
                 self.values.items(function, last)

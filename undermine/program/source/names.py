@@ -8,6 +8,8 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+ADDS = words("update extend append add appendleft insert setdefault put put_nowait push")
+"""Methods that store their argument in their object."""
 SAME = {
     "io.open": "open",
     "os.fdopen": "open",
