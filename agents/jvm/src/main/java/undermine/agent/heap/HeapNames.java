@@ -75,7 +75,7 @@ final class HeapNames implements HeapObject.Numbers {
         HeapObject known = of(object);
         if (known.name() == null) {
             synchronized (this) {
-                if (known.find(user, this) == null) {
+                if (known.find(user.handler, this) == null) {
                     return null;
                 }
             }
@@ -88,7 +88,7 @@ final class HeapNames implements HeapObject.Numbers {
             return root((String) object);
         }
         HeapObject known = objects.get(object);
-        return known != null ? known : objects.putIfAbsent(object, new HeapObject(object.getClass(), ThreadState.get()));
+        return known != null ? known : objects.putIfAbsent(object, new HeapObject(object.getClass(), ThreadState.get().handler));
     }
 
     private HeapObject root(String name) {

@@ -1,7 +1,7 @@
 package undermine.agent.heap;
 
 import undermine.agent.names.Masks;
-import undermine.agent.record.ThreadState;
+import undermine.agent.record.CurrentHandler;
 import undermine.agent.stacks.Locs;
 
 /**
@@ -23,8 +23,7 @@ final class HeapObject {
     private String site = "";
     /** The kind of handler in which it was created or first used. */
     private final String handler;
-    private final int handlerNumber;
-    private final ThreadState creator;
+    private final long creator;
     /** The object in which it was stored, and the place there; null: nowhere. */
     private HeapObject owner;
     private String place;
@@ -35,19 +34,17 @@ final class HeapObject {
     /** In a linked list: the first object whose owner has the same class and is stored at the same place. */
     private HeapObject list;
 
-    HeapObject(Class<?> type, ThreadState creator) {
+    HeapObject(Class<?> type, CurrentHandler creator) {
         this.type = type.getName();
-        this.creator = creator;
-        handler = creator.handler.kind();
-        handlerNumber = creator.handler.number;
+        this.creator = creator.id();
+        handler = creator.kind();
     }
 
     /** A root. */
     HeapObject(String name) {
         type = name;
-        creator = null;
+        creator = 0;
         handler = "";
-        handlerNumber = 0;
         setName(name);
     }
 
@@ -115,10 +112,10 @@ final class HeapObject {
      * Find its name; null if it has none. An object that isn't below a root has one if another thread or handler than its
      * creator uses it: its class, where it was created, and a number.
      */
-    String find(ThreadState user, Numbers numbers) {
+    String find(CurrentHandler user, Numbers numbers) {
         HeapObject root = root();
         if (root.name == null) {
-            if (root.creator == user && root.handlerNumber == user.handler.number) {
+            if (root.creator == user.id()) {
                 return null;
             }
             root.nameByClass(numbers);

@@ -3,9 +3,9 @@ package undermine.agent.heap;
 /**
  * Limits how often the same access is recorded in a process, since a busy server would reach the limit of all records soon.
  *
- * Recorded are the first occurrences, then the 32nd, 64th, 128th and so on, and each occurrence with another word for a value
- * (a boolean, null, a text) than the one before. The tables are approximate: two accesses may share an entry by chance, and
- * threads may miss each other's changes.
+ * Recorded are the first occurrences, then the 32nd, 64th, 128th and so on. Occurrences with another word for a value (a
+ * boolean, null, a text) than the one before are counted apart in the same way. The tables are approximate: two accesses may
+ * share an entry by chance, and threads may miss each other's changes.
  */
 final class Repetitions {
     private static final int SIZE = 1 << 16;
@@ -15,6 +15,7 @@ final class Repetitions {
     private final long[] accesses = new long[SIZE];
     private final int[] counts = new int[SIZE];
     private final int[] words = new int[SIZE];
+    private final int[] changes = new int[SIZE];
     private final int[] targets = new int[SIZE];
 
     /** Count an occurrence of this access, at this site and masked name; true if it has to be recorded. */
@@ -23,13 +24,14 @@ final class Repetitions {
         if (accesses[at] != access) {
             accesses[at] = access;
             counts[at] = 0;
+            changes[at] = 0;
             words[at] = content.hashCode();
         }
         int count = ++counts[at];
         int ofTarget = ++targets[slot(target)];
         boolean isOther = isWord(content) && content.hashCode() != words[at];
         words[at] = content.hashCode();
-        return isOther || isEarly(count, OF_PLACE) && isEarly(ofTarget, OF_TARGET);
+        return isOther && isEarly(++changes[at], OF_PLACE) || isEarly(count, OF_PLACE) && isEarly(ofTarget, OF_TARGET);
     }
 
     private static boolean isEarly(int count, int most) {

@@ -7,6 +7,7 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 /** A map whose keys are compared by identity and are not kept alive. A lookup takes no lock. */
 public final class WeakIdentityMap<T> {
     private static final int BUCKETS = 1024;
+    private static final int FORGOTTEN_MAX = 100;
 
     private final AtomicReferenceArray<Entry<T>> buckets;
     private final ReferenceQueue<Object> gone = new ReferenceQueue<Object>();
@@ -54,7 +55,9 @@ public final class WeakIdentityMap<T> {
         if (before != null) {
             return before;
         }
-        put(key, value);
+        forgetGone();
+        int bucket = bucketOf(key);
+        buckets.set(bucket, new Entry<T>(key, bucket, value, buckets.get(bucket), gone));
         return value;
     }
 
@@ -67,8 +70,10 @@ public final class WeakIdentityMap<T> {
         return value;
     }
 
+    /** Forget some of the collected keys. The others are forgotten later: one call must not take long. */
     private void forgetGone() {
-        for (Object each = gone.poll(); each != null; each = gone.poll()) {
+        Object each = gone.poll();
+        for (int left = FORGOTTEN_MAX; each != null; each = --left > 0 ? gone.poll() : null) {
             int bucket = ((Entry<?>) each).bucket;
             buckets.set(bucket, without(buckets.get(bucket), null));
         }

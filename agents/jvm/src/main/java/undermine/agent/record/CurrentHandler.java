@@ -2,6 +2,7 @@ package undermine.agent.record;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import undermine.agent.faults.DecisionTable;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
@@ -16,6 +17,7 @@ import undermine.agent.stacks.Stack;
  * a time limit begins one.
  */
 public final class CurrentHandler {
+    private static final AtomicInteger THREADS = new AtomicInteger();
     private static final int SIZE_MIN = 128;
     private static final int SIZE_MAX = 8192;
     private static final int PROBES = 8;
@@ -28,7 +30,10 @@ public final class CurrentHandler {
 
     /** The number of handlers that the thread has begun; 0: it is in none. */
     public int number;
+    private final int thread = THREADS.incrementAndGet();
     private int round;
+    /** Null until it is needed. */
+    private String kind = "";
     private Operation operation;
     private Subject subject;
     private Stack stack;
@@ -53,18 +58,24 @@ public final class CurrentHandler {
         round++;
         if (!isPause || number == 0 && size > 1) {
             number++;
+            kind = null;
             operation = by;
             subject = on;
             stack = at;
         }
     }
 
+    /** The identity of the thread and its handler. */
+    public long id() {
+        return (long) thread << 32 | number;
+    }
+
     /** The kind of the handler, the same in every run: the operation that began it, and where. Empty: no handler. */
     public String kind() {
-        if (operation == null) {
-            return "";
+        if (kind == null) {
+            kind = operation.name + " " + (stack.isAlone ? subject.target : stack.function());
         }
-        return operation.name + " " + (stack.isAlone ? subject.target : stack.function());
+        return kind;
     }
 
     /** True if the access was recorded in this round before. */

@@ -39,4 +39,10 @@ class RepetitionsTest {
         List<Integer> found = wanted(100, i -> 7, i -> i < 50 || i > 90 ? "true" : "false");
         assertEquals(List.of(32, 50, 64, 91), found.subList(16, found.size()));
     }
+
+    @Test
+    void wordsThatAlternateAreLimitedToo() {
+        List<Integer> found = wanted(300, i -> 7, i -> i % 2 == 0 ? "true" : "false");
+        assertEquals(List.of(17, 32, 33, 64, 65, 128, 129, 256, 257), found.subList(16, found.size()));
+    }
 }
