@@ -450,6 +450,24 @@ def f(self):
     assert limit_of(body) is None
 
 
+def test_a_recursive_function_that_raises_in_time_limits_a_loop() -> None:
+    body = """
+def check(self, parts):
+    if time.monotonic() > self.limit:
+        raise TimeoutError
+    for part in parts:
+        self.check(part)
+
+def f(self):
+    while True:
+        self.check(self.parts)
+        time.sleep(1)
+"""
+    found = limit_of(body)
+    assert found is not None
+    assert found.kind == "clock"
+
+
 def test_missing_source_is_unknown_and_has_no_truth_value() -> None:
     it = asked("""
 def f(self):

@@ -177,6 +177,8 @@ class Loops:
         return not function.is_generator and any(self._readings.is_clock(function, call) for call in function.calls)
 
     def _sites_in(self, function: Function, depth: int) -> tuple[str, ...]:
+        if depth >= HELPERS_DEPTH:
+            return ()
         return self._clocks(function, self.code.flow(function).actions, depth + 1).sites
 
     # --- counts
