@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
@@ -87,6 +88,7 @@ class ObservedConflicts:
         self._runs: dict[int, Run] = {}
         self._awaited: dict[int, list[Awaited]] = {}
         self._left: dict[tuple[int, tuple[int, ...]], list[Left]] = {}
+        self._occurrences: dict[Run, dict[tuple[int, int, int], Numbers]] = {}
         self._usual: tuple[tuple[int, ...], Usual] | None = None
 
     def run(self, number: int) -> Run:
@@ -186,9 +188,13 @@ class ObservedConflicts:
 
     def _like(self, run: Run, row: int) -> Numbers:
         """The rows of the same process, operation and call stack."""
-        columns = run.columns
-        same = (columns.stack == columns.stack[row]) & (columns.process == columns.process[row]) & (columns.op == columns.op[row])
-        return np.flatnonzero(same)
+        key = _alike(run, row)
+        if run not in self._occurrences:
+            places: dict[tuple[int, int, int], list[int]] = {}
+            for each in np.flatnonzero(_can_be_hit(run.columns)).tolist():
+                places.setdefault(_alike(run, each), []).append(each)
+            self._occurrences[run] = {at: np.array(rows, np.int64) for at, rows in places.items()}
+        return self._occurrences[run][key]
 
     def _rare_before(self, run: Run, row: int) -> tuple[Spot, int] | None:
         """The nearest earlier operation of the thread or task that its process does once, and how often this one comes since."""
@@ -199,6 +205,17 @@ class ObservedConflicts:
                 rows = self._like(run, row)
                 return _spot(run, at), int(((rows > at) & (rows <= row)).sum())
         return None
+
+
+def _alike(run: Run, row: int) -> tuple[int, int, int]:
+    columns = run.columns
+    return int(columns.process[row]), int(columns.op[row]), int(columns.stack[row])
+
+
+def _can_be_hit(columns: Columns) -> npt.NDArray[np.bool_]:
+    """Which rows are operations that faults can hit."""
+    ops = [n for n, text in enumerate(columns.strings) if text.partition(".")[0] in INJECTABLE_FAMILIES and "." in text]
+    return np.isin(columns.op, ops)
 
 
 def _spot(run: Run, row: int) -> Spot:

@@ -34,7 +34,10 @@ def test_a_transaction_accesses_all_its_keys() -> None:
     story = Story()
     resource = store(("LPOP", ["queue:12"], []), ("SET", ["job:0f3ac91b2d4e"], ["x"]), ("EXISTS", ["lock"], []))
     story.did("take", "db.write", resource)
+    story.did("got", "db.got", '{"store":"redis:1/0","got":[["queue:12",["7"]]]}', size=1)
+    story.did("idle", "db.write", store(("LPOP", ["queue:12"], [])))
     assert sorted(told(story)) == [
+        ("idle", "key queue:<n>", "read"),
         ("take", "key job:<hex>", "write"),
         ("take", "key lock", "exists"),
         ("take", "key queue:<n>", "delete"),

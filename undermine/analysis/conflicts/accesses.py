@@ -94,18 +94,24 @@ def _to_files(columns: Columns) -> Iterator[Access]:
 
 
 def _to_objects(columns: Columns) -> Iterator[Access]:
-    for row in columns.find(*_HEAP).tolist():
-        target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
-        yield Access(row, Resource("object", target), exact, _HEAP[columns.name(row)])
+    known: dict[int, Resource] = {}
+    for op, effect in _HEAP.items():
+        rows = columns.find(op)
+        for row, target, exact in zip(rows.tolist(), columns.target[rows].tolist(), columns.resource[rows].tolist(), strict=True):
+            resource = known.get(target) or known.setdefault(target, Resource("object", columns.text(target)))
+            yield Access(row, resource, columns.text(exact), effect)
 
 
 def _to_keys(columns: Columns) -> Iterator[Access]:
+    """Accesses to keys. A command that takes an item changes nothing if there was none."""
     for operation in StoreReader(columns, TABLES).operations():
+        got = {key for key, values in operation.got if values}
         for command in operation.commands:
             for key in command.keys:
                 exact = f"{operation.store} {key}"
                 for effect in _effects(command.effect):
-                    yield Access(operation.row, Resource("key", masked(key)), exact, effect)
+                    if effect not in CHANGES or not command.effect.takes or key in got:
+                        yield Access(operation.row, Resource("key", masked(key)), exact, effect)
 
 
 def _to_tables(columns: Columns) -> Iterator[Access]:

@@ -8,7 +8,6 @@ with the name of the rule, so that they can be counted.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -200,24 +199,20 @@ class _Finder:
         """The operations that may have ended the loop, those with the best evidence alone."""
         columns = self._columns
         rows = self._meanwhile(loop)
-        read = {columns.text(int(columns.resource[row])) for row in loop.body if columns.name(row) == "heap.read"}
-        written = [
-            row
-            for row in rows
-            if columns.name(row) == "heap.write" and columns.text(int(columns.resource[row])) in read
-        ]
+        body, others = np.array(loop.body, np.int64), np.array(rows, np.int64)
+        read = columns.resource[body[columns.op[body] == columns.id_of("heap.read")]]
+        written = others[(columns.op[others] == columns.id_of("heap.write")) & np.isin(columns.resource[others], read)].tolist()
         if written:
             yield written[-1], f"it wrote {columns.text(int(columns.resource[written[-1]]))}, which the loop reads"
             return
-        locks = {int(columns.resource[row]) for row in loop.body if columns.name(row) == "lock.acquire"}
-        locked = [row for row in rows if columns.name(row) == "lock.release" and int(columns.resource[row]) in locks]
+        locks = columns.resource[body[columns.op[body] == columns.id_of("lock.acquire")]]
+        locked = others[(columns.op[others] == columns.id_of("lock.release")) & np.isin(columns.resource[others], locks)].tolist()
         if locked:
             yield locked[-1], "it held a lock that the loop takes to look"
             return
-        handled: Counter[int] = Counter(self._origins.remote(row) for row in rows)
-        if not locks and len(handled) <= _HANDLERS_MAX:
-            for message in handled:
-                signal = max(row for row in rows if self._origins.remote(row) == message)
+        last = {self._origins.remote(row): row for row in rows}
+        if not len(locks) and len(last) <= _HANDLERS_MAX:
+            for signal in last.values():
                 if self._own(loop.last, signal):
                     yield signal, "its message was handled during the last pause"
 
@@ -226,4 +221,5 @@ class _Finder:
         columns, context = self._columns, self._analysis.context
         rows = np.arange(loop.last + 1, loop.left)
         rows = rows[(columns.process[rows] == columns.process[loop.last]) & (context[rows] != context[loop.last])]
-        return [row for row in rows.tolist() if self._origins.remote(row) >= 0]
+        found: list[int] = rows[self._origins.remotes[rows] >= 0].tolist()
+        return found

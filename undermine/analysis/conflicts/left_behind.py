@@ -25,8 +25,10 @@ PASSING = "the same handler writes it again, whether the other node lives or not
 SEEN = "a recovery that went well has found it in this state"
 
 
-State = tuple[str, str, tuple[str, ...], Resource, str]
-"""The state of a resource, named by its last write: role, operation and call stack, resource, effect."""
+Site = tuple[str, str, tuple[str, ...]]
+"""A place in the program: role, operation and call stack."""
+State = tuple[Site, Resource, str]
+"""The state of a resource, named by its last write: the place, the resource, the effect."""
 
 
 class Crashed(NamedTuple):
@@ -69,10 +71,22 @@ class Run:
     def role(self, row: int) -> str:
         return self.roles[int(self.columns.process[row])]
 
-    def site(self, access: Access) -> tuple[str, str, tuple[str, ...]]:
+    def site(self, access: Access) -> Site:
         """The place of an access that recurs: its role, operation and call stack."""
-        row = access.row
-        return self.role(row), self.columns.name(row), self.columns.stacks[int(self.columns.stack[row])]
+        return self._sites[access.row]
+
+    @cached_property
+    def _sites(self) -> dict[int, Site]:
+        """By row. Equal places are one object, so that comparing them is fast."""
+        columns, known = self.columns, dict[tuple[int, int, int], Site]()
+        found: dict[int, Site] = {}
+        for access in self.accesses:
+            row = access.row
+            key = (int(columns.process[row]), int(columns.op[row]), int(columns.stack[row]))
+            if key not in known:
+                known[key] = (self.roles[key[0]], columns.text(key[1]), columns.stacks[key[2]])
+            found[row] = known[key]
+        return found
 
     @cached_property
     def effects(self) -> frozenset[tuple[int, str]]:
@@ -86,13 +100,13 @@ class Run:
         return frozenset(last.values())
 
     @cached_property
-    def states_found(self) -> dict[tuple[object, ...], set[State | None]]:
+    def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
         """By role, operation, call stack and resource of a read: the states that it found."""
-        found: dict[tuple[object, ...], set[State | None]] = {}
+        found: dict[tuple[Site, Resource], set[State | None]] = {}
         last: dict[str, State] = {}
         for access in self.accesses:
             if _looks(self.columns, access):
-                found.setdefault((*self.site(access), access.resource), set()).add(last.get(access.exact))
+                found.setdefault((self.site(access), access.resource), set()).add(last.get(access.exact))
             if access.changes:
                 last[access.exact] = _state(self, access)
         return found
@@ -116,7 +130,7 @@ def left_behind(
 
 
 def _state(run: Run, write: Access) -> State:
-    return (*run.site(write), write.resource, write.effect)
+    return run.site(write), write.resource, write.effect
 
 
 class _Finder:
@@ -133,7 +147,7 @@ class _Finder:
         found: dict[tuple[object, ...], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before in self._writes():
-            alike = (*_state(run, write), _tail(write), before is None, run.role(write.row))
+            alike = (_state(run, write), _tail(write), before is None)
             if alike in seen:
                 continue
             seen.add(alike)
@@ -198,7 +212,7 @@ class _Finder:
                 continue
             if _looks(columns, access):
                 alike = found.setdefault(access.resource, {})
-                alike.setdefault((*self._run.site(access), access.exact, self._is_reset(access)), access)
+                alike.setdefault((self._run.site(access), access.exact, self._is_reset(access)), access)
         return {resource: list(reads.values()) for resource, reads in found.items()}
 
     def _conflict(self, run: Run, write: Access, read: Access) -> bool:
@@ -234,7 +248,7 @@ class _Finder:
         A queue has other items each time, so its state is never the same."""
         if read.resource.kind == "key" and read.effect == "read" and self._takes(read):
             return set()
-        key = (*self._run.site(read), read.resource)
+        key = (self._run.site(read), read.resource)
         return set().union(*(run.states_found.get(key, ()) for run in (self._run, *self._fault_free)))
 
     def _takes(self, read: Access) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undermine.analysis.trace_analysis import TraceAnalysis
+from undermine.model.columns import Numbers
 from undermine.model.point import CLIENT
 
 _BETWEEN_NODES = ("message", "store")
@@ -41,13 +42,30 @@ class Origins:
             yield row
             row = self._cause[row]
 
+    @cached_property
+    def _in_order(self) -> list[int]:
+        """All rows, causes before their effects: a receive counts from its end, since it may begin before the send."""
+        columns, received = self.analysis.columns, np.isin(self.analysis.cause_kind, list(self._crosses))
+        moment = np.where(received & (columns.end > 0), columns.end, columns.t)
+        order: list[int] = np.argsort(moment, kind="stable").tolist()
+        return order
+
+    @cached_property
+    def remotes(self) -> Numbers:
+        """For each event the operation that `remote` returns."""
+        found = [-1] * len(self.analysis)
+        node, crosses = self.node, self._crosses
+        for row in self._in_order:
+            cause = self._cause[row]
+            if cause >= 0 and node[cause] == node[row]:
+                found[row] = found[cause]
+            elif cause >= 0 and self._kind[row] in crosses:
+                found[row] = cause
+        return np.array(found, np.int64)
+
     def remote(self, row: int) -> int:
         """The nearest operation on another node that led to this one through a message or a store; -1 if there is none."""
-        here = self.node[row]
-        for each in self.chain(row):
-            if self.is_received(each) and self.node[self._cause[each]] != here:
-                return self._cause[each]
-        return -1
+        return int(self.remotes[row])
 
     def is_requested(self, row: int) -> bool:
         """Is it part of the handling of a message or of a store's item? A thread that a handler starts isn't, nor is the

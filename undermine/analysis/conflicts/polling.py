@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from undermine.analysis.reading.rows import AT_ONCE
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Columns
@@ -45,9 +47,9 @@ def poll_loops(analysis: TraceAnalysis) -> Iterator[PollLoop]:
     ran_out = (columns.size[timed] > AT_ONCE) & (columns.end[timed] - columns.t[timed] >= columns.size[timed])
     pauses |= set(timed[ran_out].tolist())
     by_context: dict[int, list[int]] = {}
-    for row in range(len(columns)):
-        if columns.name(row) not in _NOT_CALLS:
-            by_context.setdefault(int(analysis.context[row]), []).append(row)
+    calls = np.flatnonzero(~np.isin(columns.op, [columns.id_of(name) for name in _NOT_CALLS]))
+    for row, context in zip(calls.tolist(), analysis.context[calls].tolist(), strict=True):
+        by_context.setdefault(context, []).append(row)
     for rows in by_context.values():
         yield from _Context(analysis, rows, pauses).loops()
 

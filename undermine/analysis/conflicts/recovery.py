@@ -78,13 +78,13 @@ def recovery(origins: Origins, from_ns: int, usual: Usual, named: Collection[str
     seeds[[row for row in own if not origins.is_received(row)]] = True
     new = usual.new_functions(analysis)
     roles = [process.role for process in columns.processes]
-    of_recovery: dict[tuple[int, int], bool] = {}
-    for row in range(from_row, len(columns)):
-        key = (int(columns.process[row]), int(columns.stack[row]))
-        if key not in of_recovery:
-            called = functions(columns.stacks[key[1]])
-            of_recovery[key] = any((roles[key[0]], function) in new or function in named for function in called)
-        seeds[row] |= of_recovery[key]
+    later = np.stack((columns.process[from_row:], columns.stack[from_row:]))
+    pairs, which = np.unique(later, axis=1, return_inverse=True)
+    of_recovery = [
+        any((roles[process], function) in new or function in named for function in functions(columns.stacks[stack]))
+        for process, stack in pairs.T.tolist()
+    ]
+    seeds[from_row:] |= np.array(of_recovery or [False], bool)[which.reshape(-1)]
     seeds[usual.more_than_usual(analysis, from_row)] = True
     clients = np.array([node == CLIENT for node in analysis.nodes] or [False], bool)
     found: Mask = origins.caused_by(seeds & ~clients[columns.process])
