@@ -63,7 +63,7 @@ LONG_FILES = {
 DANGEROUS_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
 DANGEROUS_CALLS = {"eval", "exec"}
 DANGER_ALLOWED = {
-    "agents/python/undermine_agent/heap/imports.py": "keeps the compiled form of the target's own modules, as Python keeps `.pyc` files",
+    "agents/python/undermine_agent/heap/imports.py": "keeps the target's own modules in compiled form, as `.pyc` files do",
     "agents/python/undermine_agent/launch.py": "runs the target's own program in its own process, as Python would",
 }
 """Files that may, and why."""

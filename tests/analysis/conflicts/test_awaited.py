@@ -112,6 +112,16 @@ def test_a_thread_that_waits_for_the_answer_to_its_own_request_may_not(story: St
     assert (pair.rule, pair.own_request) == ("", True)
 
 
+def test_a_thread_that_comes_back_to_a_wait_again_and_again_consumes_work(story: Story) -> None:
+    story.did("request", "net.send")
+    story.did("requested", "net.recv", pid=2)
+    for n in range(4):
+        story.did(f"wait{n}", "event.wait", "e@1", at="app:wait#1")
+    wait_for_message(story, at="app:wait#1")
+    [pair] = found(story, ("request", "requested"), PAIRS[1])
+    assert pair.rule == FOR_WORK
+
+
 def test_clients_are_never_crashed(story: Story) -> None:
     request(story)
     t = story.now + 1

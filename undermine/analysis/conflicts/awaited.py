@@ -8,6 +8,7 @@ with the name of the rule, so that they can be counted.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -28,6 +29,8 @@ LIMITED = "the wait has a time limit"
 FOR_WORK = "the thread waits for work"
 
 POLL = "poll"
+_OFTEN = 4
+"""A thread that waits at least this number of times at one place may be a consumer of work."""
 _HANDLERS_MAX = 2
 """Without other evidence, the answer to the loop's own request ended it, if at most this number of messages was handled during
 the last pause."""
@@ -88,8 +91,28 @@ class _Finder:
         return LIMITED if self._is_limited(wait) else self._for_work(wait, signal)
 
     def _for_work(self, wait: int, signal: int) -> str:
+        if self._is_consumer(wait):
+            return FOR_WORK
         on_behalf = self._origins.is_requested(wait) or self._own(wait, signal)
         return "" if on_behalf else FOR_WORK
+
+    def _is_consumer(self, wait: int) -> bool:
+        """Does the thread or task come back to this wait again and again, and never receive a message itself? Others hand it
+        their work."""
+        context = int(self._analysis.context[wait])
+        return self._times[context, int(self._columns.stack[wait])] >= _OFTEN and context not in self._receivers
+
+    @cached_property
+    def _times(self) -> Counter[tuple[int, int]]:
+        """By thread or task, and call stack: the number of waits there."""
+        rows = np.flatnonzero(np.isin(self._columns.op, self._wait_ops))
+        return Counter(zip(self._analysis.context[rows].tolist(), self._columns.stack[rows].tolist(), strict=True))
+
+    @cached_property
+    def _receivers(self) -> frozenset[int]:
+        """The threads and tasks that receive messages of other nodes."""
+        rows = [row for row in np.flatnonzero(self._origins.remotes >= 0).tolist() if self._origins.is_received(row)]
+        return frozenset(self._analysis.context[rows].tolist())
 
     def _taken_by_same_request(self, release: int, message: int) -> bool:
         """Did the message also lead to the acquire? Then without it nobody would hold the lock."""
@@ -175,7 +198,8 @@ class _Finder:
             return BY_CLIENT
         if self._poll_is_limited(loop):
             return LIMITED
-        return "" if own or self._origins.is_requested(loop.last) else FOR_WORK
+        on_behalf = own or self._origins.is_requested(loop.last)
+        return "" if on_behalf and not self._is_consumer(loop.last) else FOR_WORK
 
     def _poll_is_limited(self, loop: PollLoop) -> bool:
         """Was a time limit in force that the pauses did not set, or does the loop count or look at a clock to end? Where the
