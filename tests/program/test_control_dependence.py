@@ -619,6 +619,71 @@ def deep(p):
     assert isinstance(it.dependence.controls(first, second), Why)
 
 
+# --- reads of the heap, which have the call site of the next call
+
+HEAP = """
+class Jobs:
+    def ready(self, job):
+        if self.state != "open":
+            raise KeyError(job)
+
+    def commit(self, job):
+        task = self.tasks[job]
+        if task.permitted is None:
+            self.save(job)
+        if job in self.done and self.limit:
+            return self.last
+        return None
+
+    def handle(self, job):
+        self.ready(job)
+        return self.commit(job)
+
+    def known(self, job):
+        with self.lock:
+            if job not in self.tasks:
+                return None
+        return self.tasks[job]
+"""
+JOBS = "m:Jobs#1"
+
+
+def reads(it: Asked, first: tuple[str, str], second: tuple[str, str]) -> Why | Unknown | None:
+    """Asks for two reads at a function's call sites, given as `function#ordinal` and place."""
+    stacks = [tuple(f"m:Jobs.{loc}" for loc in locs.split()) for locs, _ in (first, second)]
+    return it.dependence.controls(stacks[0], stacks[1], first[1], second[1])
+
+
+@for_each(
+    ("first", "second", "depends"),
+    [
+        (("commit#0", f"{JOBS}.tasks['j'].permitted"), ("commit#0", ""), True),
+        (("commit#0", f"{JOBS}.tasks['j']"), ("commit#0", ""), True),
+        (("commit#1", f"{JOBS}.done[*]"), ("commit#1", f"{JOBS}.last"), True),
+        (("commit#0", f"{JOBS}.tasks['j']"), ("commit#1", f"{JOBS}.last"), False),
+        (("commit#1", f"{JOBS}.last"), ("commit#0", ""), False),
+        (("ready#0 handle#0", f"{JOBS}.state"), ("commit#0 handle#1", f"{JOBS}.tasks['j']"), True),
+        (("commit#0 handle#1", f"{JOBS}.tasks"), ("ready#0 handle#0", f"{JOBS}.state"), False),
+        (("known#1", f"{JOBS}.tasks[*]"), ("known#3", f"{JOBS}.tasks['j']"), True),
+        (("known#0", f"{JOBS}.lock"), ("known#3", f"{JOBS}.tasks['j']"), False),
+    ],
+)
+def test_reads_of_the_heap(first: tuple[str, str], second: tuple[str, str], depends: bool) -> None:
+    found = reads(asked(HEAP), first, second)
+    assert not isinstance(found, Unknown)
+    assert isinstance(found, Why) == depends
+
+
+def test_a_read_that_the_source_does_not_have_is_unknown() -> None:
+    it = asked(HEAP)
+    assert isinstance(reads(it, ("commit#0", f"{JOBS}.other"), ("commit#0", "")), Unknown)
+    assert isinstance(reads(it, ("known#1", f"{JOBS}.tasks[*]"), ("known#2", f"{JOBS}.tasks['j']")), Unknown)
+    assert isinstance(it.dependence.impact(("m:Jobs.commit#0",), f"{JOBS}.other"), Unknown)
+    found = it.dependence.impact(("m:Jobs.ready#0",), f"{JOBS}.state")
+    assert not isinstance(found, Unknown)
+    assert [impact.kind for impact in found] == ["raise"]
+
+
 # --- real programs
 
 

@@ -35,13 +35,13 @@ class Impacts:
         self.code, self.lifting = code, lifting
         self._kinds: dict[ast.Call, ImpactKind | None] = {}
 
-    def of(self, stack: Sequence[str]) -> tuple[Impact, ...] | Unknown:
+    def of(self, stack: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
         """The impacts of an operation, the worst first. Unknown if the source of a function that it reaches is missing and
         the others show no impact."""
         found: dict[tuple[ImpactKind, str], Impact] = {}
-        outermost = len(self.lifting.places.frames(stack)) - 1
+        outermost = len(self.lifting.places.frames(stack, place)) - 1
         missing: Unknown | None = None
-        for depth, level in enumerate(self.lifting.levels(stack)):
+        for depth, level in enumerate(self.lifting.levels(stack, place)):
             if isinstance(level, Unknown):
                 missing = level
                 break

@@ -33,17 +33,18 @@ class Lifting:
 
     # --- up
 
-    def levels(self, stack: Sequence[str]) -> Iterator[Level | Unknown]:
+    def levels(self, stack: Sequence[str], place: str = "") -> Iterator[Level | Unknown]:
         """The levels that the value of an operation reaches, innermost first; `Unknown` where the source is missing."""
         origin: Origin | None = None
         lines: tuple[Line, ...] = ()
         below: Slice | None = None
-        for frame in self.places.frames(stack):
+        for frame in self.places.frames(stack, place):
             if isinstance(frame, Unknown):
                 yield frame
                 return
-            node = frame.action.node
-            origin = Origin(frozenset({node}), ((node, "fails"),)) if below is None else _lifted(below, node)
+            node = frame.node
+            begins = Origin(frame.values, () if place else ((node, "fails"),))
+            origin = begins if below is None else _lifted(below, node)
             if origin is None:
                 return
             lines = (*lines, *self._line(frame.function, [node]))
@@ -66,28 +67,31 @@ class Lifting:
 
     # --- down
 
-    def controls(self, first: Sequence[str], second: Sequence[str]) -> Why | Unknown | None:
+    def controls(
+        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+    ) -> Why | Unknown | None:
         """Does the result of the first operation decide whether the second one is executed?"""
-        first, second = parted(first, second)
-        if not first or not second or function_of(first[-1]) != function_of(second[-1]):
+        inner, other = parted(_with_place(first, first_place), _with_place(second, second_place))
+        if not inner or not other or function_of(inner[-1]) != function_of(other[-1]):
             return None
-        levels = list(self.levels(first))
+        first, second = first[: len(inner)], second[: len(other)]
+        levels = list(self.levels(first, first_place))
         shared = levels[-1] if levels else None
         if isinstance(shared, Unknown):
             return shared
-        if shared is None or len(levels) < len(self.places.frames(first)):
+        if shared is None or len(levels) < len(self.places.frames(first, first_place)):
             return None
-        return self._down(shared.found, self.places.frames(second), shared.lines)
+        return self._down(shared.found, self.places.frames(second, second_place), shared.lines)
 
     def _down(self, found: Slice, frames: Sequence[Frame | Unknown], lines: tuple[Line, ...]) -> Why | Unknown | None:
         *inner, frame = frames
         if isinstance(frame, Unknown):
             return frame
-        nodes = found.paths.of_action.get(frame.action, [])
-        lines_here = self._line(frame.function, [frame.action.node])
+        nodes = frame.nodes(found.paths)
+        lines_here = self._line(frame.function, [frame.node])
         for node in nodes:
             cause = found.controlled.get(node)
-            if cause is not None and frame.action.node not in found.origin.values:
+            if cause is not None and not frame.values & found.origin.values:
                 return Why(without_repeats((*lines, *self.chain(found, cause), *lines_here)))
         return self._into(found, frame, inner, nodes, (*lines, *lines_here)) if inner else None
 
@@ -95,7 +99,7 @@ class Lifting:
         self, found: Slice, frame: Frame, inner: Sequence[Frame | Unknown], nodes: Iterable[int], lines: tuple[Line, ...]
     ) -> Why | Unknown | None:
         """Follow the arguments of a call into the function that it calls."""
-        callee, call = inner[-1], frame.action.node
+        callee, call = inner[-1], frame.node
         if isinstance(callee, Unknown):
             return callee if isinstance(call, ast.Call) and self._passes(found, call, nodes) else None
         if not isinstance(call, ast.Call) or not _is_call_of(call, callee.function):
@@ -128,6 +132,11 @@ def _lifted(below: Slice, call: ast.AST) -> Origin | None:
         return None
     values = frozenset({call}) if returned else frozenset()
     return Origin(values, ((call, raises),) if raises else (), ((call, paths),) if paths else ())
+
+
+def _with_place(stack: Sequence[str], place: str) -> Sequence[str]:
+    """The stack; a read of the heap differs from the next call, which has the same call site."""
+    return (f"{stack[0]} {place}", *stack[1:]) if stack and place else stack
 
 
 def parted(first: Sequence[str], second: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -93,6 +93,8 @@ class Loops:
 
     def _loops(self, frame: Frame) -> list[_Around]:
         """The loops around an action in its function, innermost first."""
+        if frame.action is None:
+            return []
         key = frame.function.id, frame.action
         if key not in self._found:
             self._found[key] = list(self._around(frame.function, frame.action))

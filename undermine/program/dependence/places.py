@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from undermine.program.dependence.answers import Line, Unknown
+from undermine.program.dependence.paths import RAISED, Paths
 from undermine.program.program import Program
 from undermine.program.source.blocks import COMPREHENSIONS, Action
-from undermine.program.source.call_sites import CallSites
+from undermine.program.source.call_sites import CallSites, position_of
 from undermine.program.source.index import Function
 
 _SCOPES = (".<listcomp>", ".<setcomp>", ".<dictcomp>", ".<genexpr>")
@@ -17,11 +19,27 @@ _SCOPES = (".<listcomp>", ".<setcomp>", ".<dictcomp>", ".<genexpr>")
 
 
 class Frame(NamedTuple):
-    """One function of a stack, and the action in it that leads to the next inner one or is the operation itself."""
+    """One function of a stack, and the action in it that leads to the next inner one, or in which the operation is."""
 
     loc: str
     function: Function
-    action: Action
+    action: Action | None
+    """None for a read of the heap in a `return` or `raise`."""
+    values: frozenset[ast.AST]
+    """The expressions whose value is the result: the call, or reads of the heap."""
+    ends: ast.stmt | None = None
+
+    @property
+    def node(self) -> ast.AST:
+        """The call, or the first read."""
+        return min(self.values, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+
+    def nodes(self, paths: Paths) -> list[int]:
+        """The nodes of the function's paths that do it."""
+        if self.action is not None:
+            return paths.of_action.get(self.action, [])
+        ends = [node for node, action in enumerate(paths.actions) if action is None and node > RAISED]
+        return [node for node in ends if paths.block_of[node].ends is self.ends]
 
 
 def function_of(loc: str) -> str:
@@ -30,6 +48,27 @@ def function_of(loc: str) -> str:
     while name.endswith(_SCOPES):
         name = name.rpartition(".")[0].removesuffix(".<locals>")
     return name
+
+
+class _Part(NamedTuple):
+    node: ast.AST
+    function: Function
+    action: Action | None
+    ends: ast.stmt | None
+
+
+def _is_place(node: ast.AST, place: str) -> bool:
+    """May the expression read this place: an attribute or global by its name, or an item?"""
+    if place.endswith("]"):
+        return isinstance(node, ast.Subscript | ast.Compare)
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    last = place.rpartition(".")[2]
+    return bool(name) and (name == last or (name.startswith("__") and last.endswith(name)))
+
+
+def _uses_container(frame: Frame) -> bool:
+    """May it be a method of a container, a function such as `len`, or a loop over it?"""
+    return frame.action is not None and frame.action.kind in ("call", "next")
 
 
 class Places:
@@ -47,21 +86,62 @@ class Places:
         sites = self._modules[module]
         if sites is None:
             return Unknown(f"there is no source for module {module}")
-        found = sites.get(loc)
-        return Frame(loc, *found) if found is not None else Unknown(f"the source has no call {loc}")
+        if loc not in sites:
+            return Unknown(f"the source has no call {loc}")
+        function, action = sites[loc]
+        return Frame(loc, function, action, frozenset({action.node}))
 
-    def frames(self, stack: Sequence[str]) -> list[Frame | Unknown]:
-        """The frames of a stack, innermost first. A comprehension is a part of the function around it."""
+    def frames(self, stack: Sequence[str], place: str = "") -> list[Frame | Unknown]:
+        """The frames of a stack, innermost first. A comprehension is a part of the function around it. `place`: the
+        place on the heap that the innermost frame reads."""
         found: list[Frame | Unknown] = []
         inside: Function | None = None
-        for loc in stack:
-            frame = self.frame(loc)
+        for number, loc in enumerate(stack):
+            frame = self._read_at(loc, place) if place and number == 0 else self.frame(loc)
             if isinstance(frame, Frame):
                 if inside is frame.function:
                     inside = None
                     continue
                 inside = frame.function if loc.partition("#")[0].endswith(_SCOPES) else None
             found.append(frame)
+        return found
+
+    def _read_at(self, loc: str, place: str) -> Frame | Unknown:
+        """The frame of a read of the heap, which has the ordinal of the next call."""
+        frame = self.frame(loc)
+        module = loc.partition(":")[0]
+        if self._modules[module] is None and isinstance(frame, Unknown):
+            return frame
+        call_sites = self.program.call_sites_of(module)
+        positions = call_sites.reads.get(loc, set()) if call_sites is not None else set()
+        reads = [each for each in self._expressions(function_of(loc)) if position_of(each.node) in positions]
+        named = [each for each in reads if _is_place(each.node, place)]
+        if not named and isinstance(frame, Frame) and place.endswith("]") and _uses_container(frame):
+            return frame
+        if not named:
+            return Unknown(f"the source has no read of {place} at {loc}")
+        first = named[0]
+        values = frozenset(each.node for each in named if (each.action, each.ends) == (first.action, first.ends))
+        return Frame(loc, first.function, first.action, values, first.ends)
+
+    def _expressions(self, name: str) -> Iterator[_Part]:
+        """The parts of all expressions of a function, each with the first action (or the end of a block) that it is in."""
+        for function in self._functions.get(name, ()):
+            seen: set[ast.AST] = set()
+            for block in self.program.code.flow(function).blocks:
+                for action in (*block.actions, None):
+                    whole = action.node if action is not None else block.ends
+                    for node in ast.walk(whole) if whole is not None else ():
+                        if node not in seen:
+                            seen.add(node)
+                            yield _Part(node, function, action, block.ends if action is None else None)
+
+    @cached_property
+    def _functions(self) -> dict[str, list[Function]]:
+        """By name; a property and its setter have the same one."""
+        found: dict[str, list[Function]] = {}
+        for function in self.program.code.functions:
+            found.setdefault(function.id.partition("@")[0], []).append(function)
         return found
 
     def _read(self, module: str) -> dict[str, tuple[Function, Action]] | None:

@@ -23,16 +23,19 @@ class Dependence:
         self._lifting = Lifting(self._places, self._slices)
         self._impacts = Impacts(program.code, self._lifting)
 
-    def controls(self, first: Sequence[str], second: Sequence[str]) -> Why | Unknown | None:
+    def controls(
+        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+    ) -> Why | Unknown | None:
         """Why the result of the first operation decides whether the second one is executed; None if it doesn't.
 
-        The first operation is then a check for the second one.
+        The first operation is then a check for the second one. The places are those of `heap.read`; other operations have
+        none.
         """
-        return self._lifting.controls(first, second)
+        return self._lifting.controls(first, second, first_place, second_place)
 
-    def impact(self, operation: Sequence[str]) -> tuple[Impact, ...] | Unknown:
-        """The harm that an unexpected result of an operation may do, the worst first."""
-        return self._impacts.of(operation)
+    def impact(self, operation: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
+        """The harm that an unexpected result of an operation may do, the worst first. `place`: that of a `heap.read`."""
+        return self._impacts.of(operation, place)
 
     @cached_property
     def _loops(self) -> Loops:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 from opcode import opmap
 from types import CodeType
 
@@ -29,6 +30,7 @@ CALLS, ENTERS, AWAITS, NEXTS = _codes(*_CALLS), _codes(*_ENTERS), _codes(*_AWAIT
 COUNTED = CALLS | ENTERS | AWAITS | NEXTS
 """The instructions that agents count, too (`protocol/README.md`)."""
 _FAILED = _codes("WITH_EXCEPT_START")
+_READS = _codes("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME", "BINARY_SUBSCR", "BINARY_SLICE", "CONTAINS_OP")
 
 _Position = tuple[int | None, int | None, int | None, int | None]
 _End = tuple[int, int]
@@ -45,8 +47,23 @@ class CallSites:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = compile(source.text, source.file, "exec", dont_inherit=True)
-        for each in _all_codes(code):
+        self._codes = tuple(_all_codes(code))
+        for each in self._codes:
             self._read(each)
+
+    @cached_property
+    def reads(self) -> dict[str, set[_Position]]:
+        """By call site, the positions of the attributes, items and globals that are read there: before that call, and
+        after the one before it."""
+        found: dict[str, set[_Position]] = {}
+        for code in self._codes:
+            ordinal = 0
+            name = f"{self.module}:{getattr(code, 'co_qualname', code.co_name)}#"
+            for op, position in zip(code.co_code[::2], code.co_positions(), strict=False):
+                if op in _READS:
+                    found.setdefault(name + str(ordinal), set()).add(position)
+                ordinal += op in COUNTED
+        return found
 
     def _read(self, code: CodeType) -> None:
         found = list(_counted(code))
@@ -119,9 +136,13 @@ class CallSites:
         return [*self._at("call", node), *self._at("await", node)]
 
     def _at(self, what: str, node: ast.AST) -> list[str]:
-        line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)
-        position = (line, getattr(node, "end_lineno", None), column, getattr(node, "end_col_offset", None))
-        return list(dict.fromkeys(self._others.get((what, position), ())))
+        return list(dict.fromkeys(self._others.get((what, position_of(node)), ())))
+
+
+def position_of(node: ast.AST) -> _Position:
+    """The position of a node as instructions have it: first and last line, first and last column."""
+    line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)
+    return line, getattr(node, "end_lineno", None), column, getattr(node, "end_col_offset", None)
 
 
 def _all_codes(code: CodeType) -> Iterator[CodeType]:
