@@ -121,8 +121,11 @@ def f(p, parse):
 """,
     """
 def f(p):
+    found = False
     with suppress(FileNotFoundError):
         check(p)
+        found = True
+    if found:
         use(p)
 """,
     """
@@ -201,10 +204,10 @@ def f(p):
     while True:
         try:
             check(p)
-            use(p)
-            return
         except OSError:
             continue
+        use(p)
+        return
 """,
     """
 def f(p):
@@ -225,6 +228,20 @@ def f(p):
 """,
 ]
 APART = [
+    """
+def f(p):
+    try:
+        check(p)
+        use(p)
+    except OSError:
+        print(p)
+""",
+    """
+def f(p):
+    with suppress(FileNotFoundError):
+        check(p)
+        use(p)
+""",
     """
 def f(p):
     check(p)

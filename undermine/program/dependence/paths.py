@@ -41,7 +41,6 @@ class Paths:
         self._build()
         self._same = self._copies()
         """For each node, the first node of the same action or block end; a `finally` has several."""
-        self._repeated: dict[int, bool] = {}
         self._controlled: dict[int, frozenset[int]] = {}
 
     def _build(self) -> None:
@@ -93,14 +92,9 @@ class Paths:
     def _leaving(self, block: Block, pending: _Pending) -> list[int]:
         """The nodes after a `finally`, by the reason why it was entered."""
         why, rest = pending[-1], pending[:-1]
-        found = []
-        if why == "raise":
-            found += self._thrown(block, rest, tuple(block.rethrows))
-        if why == "" or (why == "raise" and _suppresses(block)) or (why != "raise" and why not in block.jumps):
-            found.append(self._to(block.follows, rest, ""))
-        elif why in block.jumps:
-            found.append(self._to(block.jumps[why], rest, why))
-        return found
+        if why == "raise" and not _suppresses(block):
+            return self._thrown(block, rest, tuple(block.rethrows))
+        return [self._to(block.jumps.get(why, block.follows), rest, why if why in block.jumps else "")]
 
     def _to(self, number: int, pending: _Pending, why: str) -> int:
         if number == 1:
@@ -194,7 +188,7 @@ class Paths:
             return frozenset()
         reached = self.reached(ways, [node])
         finite = self.actions[node] is None and isinstance(self.block_of[node].begins, _FINITE)
-        passed = self._unavoidable if finite or not self._is_repeated(node) else self._must_pass(node)
+        passed = self._unavoidable if finite or not self._is_repeated(node, reached) else self._must_pass(node)
         some, every = 0, -1
         for way in ways:
             some |= passed[way]
@@ -202,11 +196,9 @@ class Paths:
         decided = some & ~every
         return frozenset(each for each in reached if decided >> self._same[each] & 1)
 
-    def _is_repeated(self, node: int) -> bool:
-        """Is there a path from a node back to it?"""
-        if node not in self._repeated:
-            self._repeated[node] = node in self.reached(self.after[node])
-        return self._repeated[node]
+    def _is_repeated(self, node: int, reached: Iterable[int]) -> bool:
+        """Does one of the nodes that are reached from a node lead back to it?"""
+        return any(node in self.after[each] or node in self.caught[each] for each in reached)
 
     def reached(self, starts: Iterable[int], without: Iterable[int] = ()) -> set[int]:
         """The nodes on paths from these nodes, also over caught exceptions, not through `without`."""

@@ -2,8 +2,9 @@
 
 A value flows through assignments, unpacking, attributes of names, containers, loops, `with`, `match` and calls that take
 it as an argument. A test that depends on it controls other code; a variable that is assigned there depends on it, too.
-An exception is a branch as well: a failure that an `except` clause of the function catches, an explicit `raise` in a
-called function, an `assert`.
+An exception is a branch as well: an explicit `raise` in a called function, an `assert`, and a failure that an `except`
+clause of the function catches. Such a failure doesn't control the rest of the same `try`: operations in one body aren't
+checks for each other.
 """
 
 from __future__ import annotations
@@ -196,6 +197,8 @@ class _Slicer:
         self.paths, self.depends = self.found.paths, self.found.depends
         self.raises = dict(origin.raises)
         self.attributes = dict(origin.attributes)
+        self.skipped: dict[int, Cause] = {}
+        """The nodes that a failure skips in the same `try`. Only flags that are set there depend on it."""
 
     def run(self) -> Slice:
         start = {name: Cause(self.function.node) for name in self.origin.variables}
@@ -244,10 +247,10 @@ class _Slicer:
         if action is None:
             return state
         if action.kind in ("assign", "next") and action.target is not None:
-            return self._assigned(state, action.target, action.node, control, weak=_is_inner(action))
+            return self._assigned(node, state, action.target, action.node, weak=_is_inner(action))
         if action.kind == "enter":
             for target in _entered(action):
-                state = self._assigned(state, target, action.node, control)
+                state = self._assigned(node, state, target, action.node)
         elif action.kind == "call":
             return self._called(state, action)
         elif action.kind == "test" and isinstance(action.statement, ast.Match):
@@ -256,17 +259,13 @@ class _Slicer:
                 return state | {name: Cause(action.node, cause) for name in captured_by(action.statement)}
         return state
 
-    def _assigned(
-        self, state: State, target: ast.expr, value: ast.expr, control: Cause | None, weak: bool = False
-    ) -> State:
+    def _assigned(self, node: int, state: State, target: ast.expr, value: ast.expr, weak: bool = False) -> State:
         new: State | None = None
         for each, given in targets_of(target, value):
             path, whole = changed_by(each)
             if not path:
                 continue
-            cause = self.depends(given, state) if given is not None else None
-            if cause is None and control is not None and self._is_flag(given):
-                cause = control
+            cause = self.depends(given, state) or self._control(node, given)
             if cause is not None:
                 new = state.copy() if new is None else new
                 new[path] = Cause(each, cause)
@@ -278,8 +277,12 @@ class _Slicer:
                         new.pop(key, None)
         return state if new is None else new
 
-    def _is_flag(self, value: ast.expr | None) -> bool:
-        return not self.origin.strict or isinstance(value, ast.Constant)
+    def _control(self, node: int, value: ast.expr | None) -> Cause | None:
+        """The test that decides whether this value is assigned at a node."""
+        control = self.found.controlled.get(node)
+        if isinstance(value, ast.Constant):
+            return control or self.skipped.get(node)
+        return None if self.origin.strict else control
 
     def _called(self, state: State, action: Action) -> State:
         call = action.node
@@ -304,9 +307,12 @@ class _Slicer:
             test = self._choice(node, state)
             if test is not None:
                 self.found.tests[node] = test
+                body = self.paths.block_of[node].tries[-1:] if test.how == "fails" else ()
                 for each in self.paths.decided(node, test.ways):
-                    if each not in self.found.controlled:
-                        self.found.controlled[each] = test.cause
+                    in_body = any(around in self.paths.block_of[each].tries for around in body)
+                    depend = self.skipped if in_body else self.found.controlled
+                    if each not in depend:
+                        depend[each] = test.cause
                         new.append(each)
         return new
 

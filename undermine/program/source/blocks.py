@@ -44,7 +44,7 @@ class Block:
 
     __slots__ = (
         "actions", "begins", "catches", "decides", "ends", "finals", "follows", "handlers", "is_final", "jump", "jumps",
-        "loops", "next", "number", "raises", "rethrows",
+        "loops", "next", "number", "raises", "rethrows", "tries",
     )  # fmt: skip
 
     def __init__(self, number: int, raises: tuple[int, ...], handlers: tuple[int, ...]) -> None:
@@ -72,6 +72,8 @@ class Block:
         """At the end of a `finally`: the block that follows if nothing jumps and no exception propagates."""
         self.loops: tuple[LoopNode, ...] = ()
         """The loops whose repeated part the block belongs to, the outermost first."""
+        self.tries: tuple[ast.stmt, ...] = ()
+        """The `try` statements with `except` clauses, and the `with suppress(…)`, in whose body the block is."""
         self.begins: LoopNode | None = None
         """The loop of which each round begins here."""
 
@@ -102,6 +104,7 @@ class _Builder:
         self.handlers: tuple[int, ...] = ()
         self.loops: tuple[LoopNode, ...] = ()
         self.finals = 0
+        self.tries: tuple[ast.stmt, ...] = ()
         self.acquired: dict[str, ast.Call] = {}
         self.here = self._new()
         self.end = self._new()
@@ -113,7 +116,7 @@ class _Builder:
 
     def _new(self) -> Block:
         block = Block(len(self.blocks), self.raises, self.handlers)
-        block.loops, block.finals = self.loops, self.finals
+        block.loops, block.finals, block.tries = self.loops, self.finals, self.tries
         self.blocks.append(block)
         return block
 
@@ -278,10 +281,15 @@ class _Builder:
         self._emit(Action("enter", item.context_expr, node))
         if item.optional_vars is not None:
             self._expression(item.optional_vars)
-        self._protected(
-            lambda: self._with(node, rest),
-            lambda: self._emit(Action("exit", item.context_expr, node)),
-        )
+        around = self.tries
+        if last_name(item.context_expr) == "suppress":
+            self.tries = (*around, node)
+
+        def leave() -> None:
+            self.tries = around
+            self._emit(Action("exit", item.context_expr, node))
+
+        self._protected(lambda: self._with(node, rest), leave)
 
     def _protected(self, body: Callable[[], object], final: Callable[[], object]) -> None:
         """Build a body and the code that always runs after it (`finally`, leaving a `with`)."""
@@ -323,9 +331,10 @@ class _Builder:
         around = self.handlers
         self.handlers = tuple(entry.number for entry in entries)
         self.raises = (*self.handlers, *outer)
+        self.tries = (*self.tries, node)
         self._follow()
         self._statements(node.body)
-        self.raises, self.handlers = outer, around
+        self.raises, self.handlers, self.tries = outer, around, self.tries[:-1]
         self._follow()
         self._statements(node.orelse)
         self._link(self.here, after)
