@@ -142,6 +142,11 @@ def test_missing_source_is_unknown_unless_an_impact_is_known() -> None:
     assert [impact.kind for impact in found] == ["raise"]
 
 
+def test_missing_source_of_a_caller_that_the_result_does_not_reach_is_not_asked_for() -> None:
+    it = Asked(HEAD + "def f(p):\n    try:\n        read(p)\n    except OSError:\n        pass\n")
+    assert it.dependence.impact((*it.stack("read(p)"), "other:f#0")) == ()
+
+
 # --- real programs
 
 

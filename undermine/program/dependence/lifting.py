@@ -35,10 +35,11 @@ class Lifting:
 
     def levels(self, stack: Sequence[str], place: str = "") -> Iterator[Level | Unknown]:
         """The levels that the value of an operation reaches, innermost first; `Unknown` where the source is missing."""
-        origin: Origin | None = None
         lines: tuple[Line, ...] = ()
         below: Slice | None = None
         for frame in self.places.frames(stack, place):
+            if below is not None and not _leaves(below):
+                return
             if isinstance(frame, Unknown):
                 yield frame
                 return
@@ -116,6 +117,11 @@ class Lifting:
         states: list[State] = [found.states[node] or {} for node in nodes]
         values = [*call.args, *(keyword.value for keyword in call.keywords)]
         return any(found.depends(value, state) is not None for value in values for state in states)
+
+
+def _leaves(found: Slice) -> bool:
+    """Does anything that the caller sees depend on the operation?"""
+    return any((found.returned, found.raised, found.fails, found.attributes))
 
 
 def _lifted(below: Slice, call: ast.AST) -> Origin | None:
