@@ -25,6 +25,7 @@ from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
 from undermine.model.plan import At, Plan, Step, final_at, nodes_hit
 from undermine.model.point import CLIENT, point_of
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
+from undermine.program.dependence import IMPACTS
 from undermine.protocols import Dropped, History, PastRun, PossibleFault
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts
 
@@ -278,13 +279,9 @@ def _few_reads(left: Iterable[Left]) -> Iterator[Left]:
 
 def _promise(left: Left) -> float:
     """How promising a crash is: objects and keys that live on come before a node's own files, and those before mere names in a
-    folder."""
+    folder. The worse the harm that the source shows, the better."""
     pair = left.pair
     base = 7.0 if pair.resource.kind != "file" else 6.0 if pair.by_restarted else 3.0
-    return (
-        base
-        - 3.0 * (pair.read.effect == "list")
-        + pair.exact
-        + left.moment.serving
-        + 0.5 * (pair.write.effect != "write")
-    )
+    unlike = 3.0 * (pair.read.effect == "list") + 2.0 * (pair.resource.kind == "object" and not pair.exact)
+    harm = 0.5 * (len(IMPACTS) - IMPACTS.index(pair.impact)) / len(IMPACTS) if pair.impact else 0.0
+    return base - unlike + pair.exact + left.moment.serving + 0.5 * (pair.write.effect != "write") + harm

@@ -146,7 +146,7 @@ class ObservedConflicts:
         if self._usual is None or self._usual[0] != fault_free:
             self._usual = fault_free, Usual([self.run(each).origins.analysis for each in fault_free])
         others = [self.run(each) for each in fault_free]
-        for pair in left_behind(Crashed(run.origins, node, at_ns), others, self._usual[1], self._named):
+        for pair in left_behind(Crashed(run.origins, node, at_ns), others, self._usual[1], self._named, self._program):
             written_in = number if pair.run < 0 else fault_free[pair.run]
             if moment := self._crash_at(written_in, pair, run.role(_first_row(run.columns, node))):
                 yield Left(pair, moment, number)

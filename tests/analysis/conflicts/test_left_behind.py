@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from story import Story
 
-from undermine.analysis.conflicts.left_behind import PASSING, RESET, SEEN, Crashed, LeftBehind, Run, left_behind
+from undermine.analysis.conflicts.left_behind import (
+    CHECKED,
+    HARMLESS,
+    PASSING,
+    RESET,
+    SEEN,
+    Crashed,
+    LeftBehind,
+    Run,
+    left_behind,
+)
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
+from undermine.program import Dependence, Program
+from undermine.protocols import TargetProgram
 
 FOLDER = "/runs/{run}/n1/"
 
@@ -150,3 +163,32 @@ def test_what_a_handler_writes_only_for_a_moment_stays_nowhere() -> None:
     crashed = Crashed(Origins(bad.analysed(("send", "recv"))), "n1", 5000)
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
     assert {good.name(pair.write.row): pair.rule for pair in found if pair.after} == {"busy": PASSING, "idle": ""}
+
+
+SOURCE = """
+import os
+
+def boot(path):
+    if os.path.exists(path):
+        return open(path)
+    raise ValueError(path)
+
+def careless(path):
+    os.stat(path)
+"""
+
+
+def test_the_source_shows_checks_and_harmless_reads(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(SOURCE)
+    program = Program.read([str(tmp_path)])
+    exists, opens, looks = (point.loc for point in sorted(program.facts().points, key=lambda point: point.line))
+    bad = faulty(after=())
+    for op, loc in (("stat", exists), ("open", opens), ("read", opens), ("stat", looks)):
+        bad.file(op, "data", reborn=True, stack=(loc,))
+    good_origins = Origins(fault_free().analysed())
+    crashed = Crashed(Origins(bad.analysed()), "n1", 5000)
+    target = TargetProgram(program.facts(), dependence=Dependence(program))
+    found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2), program=target)
+    columns = bad.columns
+    rules = {columns.stacks[int(columns.stack[pair.read.row])][0]: (pair.rule, pair.impact) for pair in found if pair.after}
+    assert rules == {exists: ("", "raise"), opens: (CHECKED, ""), looks: (HARMLESS, "")}

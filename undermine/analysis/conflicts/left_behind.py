@@ -18,12 +18,15 @@ from undermine.analysis.conflicts.origins import Mask, Origins
 from undermine.analysis.conflicts.recovery import Usual, recovery
 from undermine.model.columns import Columns
 from undermine.model.point import CLIENT
+from undermine.program.dependence import Impact, Unknown, Why
+from undermine.protocols import TargetProgram, no_program
 
 RESET = "recovery writes it before it reads it"
 _CONTENT = frozenset({"file.read", "file.map_read"})
+CHECKED = "an earlier look of recovery at it decides whether it is read"
+HARMLESS = "neither an error nor a message nor a result depends on the read"
 PASSING = "the same handler writes it again, whether the other node lives or not"
 SEEN = "a recovery that went well has found it in this state"
-
 
 Site = tuple[str, str, tuple[str, ...]]
 """A place in the program: role, operation and call stack."""
@@ -55,6 +58,8 @@ class LeftBehind(NamedTuple):
     """Do both have the same name, also without placeholders?"""
     by_restarted: bool
     """Does the restarted node read it itself?"""
+    impact: str = ""
+    """The worst harm that an unexpected value may do, from the source; "" if the source isn't known."""
     rule: str = ""
     """The rule that excludes it; "" if none does."""
 
@@ -122,10 +127,15 @@ class Run:
 
 
 def left_behind(
-    crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str] = ()
+    crashed: Crashed,
+    fault_free: Sequence[Run],
+    usual: Usual,
+    named: Sequence[str] = (),
+    program: TargetProgram | None = None,
 ) -> list[LeftBehind]:
-    """All pairs of a write and a read of recovery; one for each pair of call stacks and resource."""
-    return list(_Finder(crashed, fault_free, usual, named).pairs())
+    """All pairs of a write and a read of recovery; one for each pair of call stacks and resource. `named`: functions that are
+    part of recovery. The `program` says what depends on a read."""
+    return list(_Finder(crashed, fault_free, usual, named, program or no_program()).pairs())
 
 
 
@@ -134,8 +144,11 @@ def _state(run: Run, write: Access) -> State:
 
 
 class _Finder:
-    def __init__(self, crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str]) -> None:
-        self._crashed, self._fault_free = crashed, fault_free
+    def __init__(
+        self, crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str], program: TargetProgram
+    ) -> None:
+        self._crashed, self._fault_free, self._program = crashed, fault_free, program
+        self._impacts: dict[tuple[str, ...], tuple[Impact, ...] | Unknown] = {}
         self._run = Run(crashed.origins)
         self._recovery = recovery(crashed.origins, crashed.at_ns, usual, named)
         self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
@@ -175,8 +188,16 @@ class _Finder:
         return self._with_rule(pair, _state(run, write))
 
     def _with_rule(self, pair: LeftBehind, state: State | None) -> LeftBehind:
-        rule = RESET if self._is_reset(pair.read) else SEEN if state in self._found_by(pair.read) else ""
-        return pair._replace(rule=rule)
+        if self._is_reset(pair.read):
+            return pair._replace(rule=RESET)
+        if state in self._found_by(pair.read):
+            return pair._replace(rule=SEEN)
+        if self._is_checked(pair.read):
+            return pair._replace(rule=CHECKED)
+        impacts = self._impact(pair.read)
+        if isinstance(impacts, Unknown):
+            return pair
+        return pair._replace(impact=impacts[0].kind) if impacts else pair._replace(rule=HARMLESS)
 
     # --- writes of nodes that may crash
 
@@ -242,6 +263,31 @@ class _Finder:
             if replaces and self._recovery[access.row]:
                 found.setdefault(access.exact, access.row)
         return found
+
+    def _is_checked(self, read: Access) -> bool:
+        """Does an earlier look of recovery at the same resource control whether this read happens?"""
+        stack = self._source_stack(read)
+        before = {self._source_stack(look) for look in self._looks_at.get(read.exact, ()) if look.row < read.row} - {stack}
+        return any(isinstance(self._program.dependence.controls(look, stack), Why) for look in before)
+
+    @cached_property
+    def _looks_at(self) -> dict[str, list[Access]]:
+        """By exact name: the looks of recovery."""
+        found: dict[str, list[Access]] = {}
+        for access in self._run.accesses:
+            if self._recovery[access.row] and _looks(self._run.columns, access):
+                found.setdefault(access.exact, []).append(access)
+        return found
+
+    def _impact(self, read: Access) -> tuple[Impact, ...] | Unknown:
+        stack = self._source_stack(read)
+        if stack not in self._impacts:
+            self._impacts[stack] = self._program.dependence.impact(stack)
+        return self._impacts[stack]
+
+    def _source_stack(self, access: Access) -> tuple[str, ...]:
+        role, _, stack = self._run.site(access)
+        return self._program.stack(role, stack)
 
     def _found_by(self, read: Access) -> set[State | None]:
         """The states that reads at this place have found in runs that went well: the last write before, None if there was none.
