@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,20 @@ def test_a_loop_that_looks_at_the_clock_has_a_limit(story: Story) -> None:
 def test_who_held_another_lock_did_not_end_the_loop(story: Story) -> None:
     poll(story, lock="other@2")
     assert found(story, *POLLED) == []
+
+
+def set_key(name: str) -> str:
+    return json.dumps({"store": "redis:1/0", "kind": "redis", "do": [(name, ["lock"], ["me"])]}, separators=(",", ":"))
+
+
+def test_a_loop_that_tries_to_take_a_lock_in_a_store_waits_for_its_holder(story: Story) -> None:
+    request(story)
+    for n in (1, 2):
+        story.did(f"try{n}", "db.write", set_key("SETNX"), stack=("app:take#1", "app:locked#1"))
+        story.did(f"sleep{n}", "sleep", stack=("app:locked#2",), end=story.now + 5)
+    story.did("release", "db.write", set_key("DEL"), pid=2)
+    story.now += 6
+    story.did("try3", "db.write", set_key("SETNX"), stack=("app:take#1", "app:locked#1"))
+    [pair] = found(story, PAIRS[0])
+    assert (story.name(pair.wait), story.name(pair.message), pair.rule) == ("sleep2", "release", "")
+    assert pair.evidence == "it changed the key lock, which the loop looks at"

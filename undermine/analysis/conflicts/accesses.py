@@ -77,7 +77,7 @@ class Access(NamedTuple):
 
 def accesses(columns: Columns) -> list[Access]:
     """All accesses of a run, by time."""
-    return sorted((*_to_files(columns), *_to_objects(columns), *_to_keys(columns), *_to_tables(columns)))
+    return sorted((*_to_files(columns), *_to_objects(columns), *keys_accessed(columns), *_to_tables(columns)))
 
 
 def _to_files(columns: Columns) -> Iterator[Access]:
@@ -102,8 +102,8 @@ def _to_objects(columns: Columns) -> Iterator[Access]:
             yield Access(row, resource, columns.text(exact), effect)
 
 
-def _to_keys(columns: Columns) -> Iterator[Access]:
-    """Accesses to keys. A command that takes an item changes nothing if there was none."""
+def keys_accessed(columns: Columns) -> Iterator[Access]:
+    """Accesses to keys of external stores, by time. A command that takes an item changes nothing if there was none."""
     for operation in StoreReader(columns, TABLES).operations():
         got = {key for key, values in operation.got if values}
         for command in operation.commands:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undermine.analysis.causality.blocking import BLOCKS, LOCK, SEMAPHORE
+from undermine.analysis.conflicts.accesses import keys_accessed
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.polling import PollLoop, poll_loops, stays_within
 from undermine.analysis.reading.rows import AT_ONCE
@@ -186,14 +187,11 @@ class _Finder:
         for loop in poll_loops(self._analysis):
             if self._origins.node[loop.last] == CLIENT:
                 continue
-            for signal, evidence in self._signals(loop):
-                message = self._origins.remote(signal)
+            for signal, message, evidence in (*self._signals(loop), *self._changes_of_stores(loop)):
                 own = self._own(loop.last, signal)
-                yield AwaitedMessage(
-                    loop.last, signal, message, POLL, evidence, own, self._poll_rule(loop, signal, message, own)
-                )
+                yield AwaitedMessage(loop.last, signal, message, POLL, evidence, own, self._poll_rule(loop, message, own))
 
-    def _poll_rule(self, loop: PollLoop, signal: int, message: int, own: bool) -> str:
+    def _poll_rule(self, loop: PollLoop, message: int, own: bool) -> str:
         if self._origins.node[message] == CLIENT:
             return BY_CLIENT
         if self._poll_is_limited(loop):
@@ -219,26 +217,57 @@ class _Finder:
             case None:
                 return False
 
-    def _signals(self, loop: PollLoop) -> Iterator[tuple[int, str]]:
-        """The operations that may have ended the loop, those with the best evidence alone."""
+    def _signals(self, loop: PollLoop) -> Iterator[tuple[int, int, str]]:
+        """The operations of the same process that may have ended the loop, those with the best evidence alone, with the messages
+        that led to them."""
         columns = self._columns
         rows = self._meanwhile(loop)
         body, others = np.array(loop.body, np.int64), np.array(rows, np.int64)
         read = columns.resource[body[columns.op[body] == columns.id_of("heap.read")]]
         written = others[(columns.op[others] == columns.id_of("heap.write")) & np.isin(columns.resource[others], read)].tolist()
         if written:
-            yield written[-1], f"it wrote {columns.text(int(columns.resource[written[-1]]))}, which the loop reads"
+            name = columns.text(int(columns.resource[written[-1]]))
+            yield written[-1], self._origins.remote(written[-1]), f"it wrote {name}, which the loop reads"
             return
         locks = columns.resource[body[columns.op[body] == columns.id_of("lock.acquire")]]
         locked = others[(columns.op[others] == columns.id_of("lock.release")) & np.isin(columns.resource[others], locks)].tolist()
         if locked:
-            yield locked[-1], "it held a lock that the loop takes to look"
+            yield locked[-1], self._origins.remote(locked[-1]), "it held a lock that the loop takes to look"
             return
         last = {self._origins.remote(row): row for row in rows}
         if not len(locks) and len(last) <= _HANDLERS_MAX:
-            for signal in last.values():
+            for message, signal in last.items():
                 if self._own(loop.last, signal):
-                    yield signal, "its message was handled during the last pause"
+                    yield signal, message, "its message was handled during the last pause"
+
+    def _changes_of_stores(self, loop: PollLoop) -> Iterator[tuple[int, int, str]]:
+        """The last change, by another node, of a key that the loop looks at, between its last two looks."""
+        looks = [row for row in (*loop.body, loop.left) if row in self._keys_at]
+        before, after = [row for row in looks if row < loop.last], [row for row in looks if row > loop.last]
+        if not before or not after:
+            return
+        for key in self._keys_at[after[0]] & self._keys_at[before[-1]]:
+            changes = [row for row in self._key_changes.get(key, ()) if before[-1] < row < after[0]]
+            changes = [row for row in changes if self._origins.node[row] != self._origins.node[loop.last]]
+            if changes:
+                yield changes[-1], changes[-1], f"it changed the key {key.partition(' ')[2]}, which the loop looks at"
+
+    @cached_property
+    def _keys_at(self) -> dict[int, set[str]]:
+        """By row: the keys of external stores that it accesses."""
+        found: dict[int, set[str]] = {}
+        for access in keys_accessed(self._columns):
+            found.setdefault(access.row, set()).add(access.exact)
+        return found
+
+    @cached_property
+    def _key_changes(self) -> dict[str, list[int]]:
+        """By key: the rows that change it, by time."""
+        found: dict[str, list[int]] = {}
+        for access in keys_accessed(self._columns):
+            if access.changes:
+                found.setdefault(access.exact, []).append(access.row)
+        return found
 
     def _meanwhile(self, loop: PollLoop) -> list[int]:
         """The operations of other threads and tasks of the process, caused by another node, from the last pause to the end."""
