@@ -195,14 +195,18 @@ public class Heap {
 
     /** A loop that polls: the first thread is in no handler before it sleeps. */
     static void polling() throws Exception {
+        AtomicLong rounds = new AtomicLong();
         Thread worker = new Thread(() -> {
+            while (rounds.get() < 2) {
+                Thread.yield();
+            }
             new File("begun").exists();
-            jobs.open.set(true);
             jobs.size = 9;
         }, "worker");
         worker.start();
         while (jobs.size != 9) {
             Thread.sleep(1);
+            rounds.incrementAndGet();
         }
         worker.join();
     }

@@ -1,5 +1,6 @@
 package undermine.agent.heap;
 
+import java.util.Set;
 import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
 
@@ -28,44 +29,50 @@ public final class HeapHooks {
 
     public static void read(Object owner, Object value, String place, int site) {
         ThreadState state = ThreadState.get();
-        if (owner != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.field(state, Ops.heapRead, owner, value, place, site);
+        long access = HeapRecorder.begin(state, owner, site, 0);
+        if (access != 0) {
+            HeapRecorder.field(state, access, Ops.heapRead, owner, value, place);
         }
     }
 
     public static void read(Object owner, boolean value, String place, int site) {
         ThreadState state = ThreadState.get();
-        if (owner != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.field(state, Ops.heapRead, owner, value, place, site);
+        long access = HeapRecorder.begin(state, owner, site, 0);
+        if (access != 0) {
+            HeapRecorder.field(state, access, Ops.heapRead, owner, value, place);
         }
     }
 
     public static void read(Object owner, long value, String place, int site) {
         ThreadState state = ThreadState.get();
-        if (owner != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.field(state, Ops.heapRead, owner, value, place, site);
+        long access = HeapRecorder.begin(state, owner, site, 0);
+        if (access != 0) {
+            HeapRecorder.field(state, access, Ops.heapRead, owner, value, place);
         }
     }
 
     public static void write(Object owner, Object value, String place, int site) {
         HeapRecorder.stored(owner, value, place);
         ThreadState state = ThreadState.get();
-        if (owner != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.field(state, Ops.heapWrite, owner, value, place, site);
+        long access = HeapRecorder.begin(state, owner, site, 0);
+        if (access != 0) {
+            HeapRecorder.field(state, access, Ops.heapWrite, owner, value, place);
         }
     }
 
     public static void write(Object owner, boolean value, String place, int site) {
         ThreadState state = ThreadState.get();
-        if (owner != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.field(state, Ops.heapWrite, owner, value, place, site);
+        long access = HeapRecorder.begin(state, owner, site, 0);
+        if (access != 0) {
+            HeapRecorder.field(state, access, Ops.heapWrite, owner, value, place);
         }
     }
 
     public static void write(Object owner, long value, String place, int site) {
         ThreadState state = ThreadState.get();
-        if (owner != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.field(state, Ops.heapWrite, owner, value, place, site);
+        long access = HeapRecorder.begin(state, owner, site, 0);
+        if (access != 0) {
+            HeapRecorder.field(state, access, Ops.heapWrite, owner, value, place);
         }
     }
 
@@ -73,15 +80,17 @@ public final class HeapHooks {
 
     public static void read(Object array, int index, Object value, int site) {
         ThreadState state = ThreadState.get();
-        if (HeapRecorder.isOn(state)) {
-            HeapRecorder.element(state, Ops.heapRead, array, index, value, site);
+        long access = HeapRecorder.begin(state, array, site, index);
+        if (access != 0) {
+            HeapRecorder.element(state, access, Ops.heapRead, array, index, value);
         }
     }
 
     public static void read(Object array, int index, long value, int site) {
         ThreadState state = ThreadState.get();
-        if (HeapRecorder.isOn(state) && !(array instanceof byte[])) {
-            HeapRecorder.element(state, Ops.heapRead, array, index, value, site);
+        long access = array instanceof byte[] ? 0 : HeapRecorder.begin(state, array, site, index);
+        if (access != 0) {
+            HeapRecorder.element(state, access, Ops.heapRead, array, index, value);
         }
     }
 
@@ -91,15 +100,17 @@ public final class HeapHooks {
             HeapRecorder.storedAt(array, value, index);
         }
         ThreadState state = ThreadState.get();
-        if (array != null && HeapRecorder.isOn(state)) {
-            HeapRecorder.element(state, Ops.heapWrite, array, index, value, site);
+        long access = HeapRecorder.begin(state, array, site, index);
+        if (access != 0) {
+            HeapRecorder.element(state, access, Ops.heapWrite, array, index, value);
         }
     }
 
     public static void write(Object array, int index, long value, int site) {
         ThreadState state = ThreadState.get();
-        if (array != null && HeapRecorder.isOn(state) && !(array instanceof byte[])) {
-            HeapRecorder.element(state, Ops.heapWrite, array, index, value, site);
+        long access = array instanceof byte[] ? 0 : HeapRecorder.begin(state, array, site, index);
+        if (access != 0) {
+            HeapRecorder.element(state, access, Ops.heapWrite, array, index, value);
         }
     }
 
@@ -132,14 +143,16 @@ public final class HeapHooks {
             }
         }
         ThreadState state = ThreadState.get();
-        if (HeapRecorder.isOn(state)) {
-            HeapRecorder.called(state, method, owner, key, value, result, isVoid, site);
+        Object entry = method.kind == HeapMethod.Kind.ELEMENT && !(owner instanceof Set) ? null : key;
+        long access = HeapRecorder.begin(state, owner, site, entry == null ? 0 : Values.hash(entry));
+        if (access != 0) {
+            HeapRecorder.called(state, access, method, owner, entry, value, result, isVoid);
         }
     }
 
     /** A number as an object; null outside handlers. */
     public static Object argument(long number) {
-        return HeapRecorder.isOn(ThreadState.get()) ? Long.valueOf(number) : null;
+        return ThreadState.get().handler.number > 0 ? Long.valueOf(number) : null;
     }
 
     public static Object argument(boolean value) {

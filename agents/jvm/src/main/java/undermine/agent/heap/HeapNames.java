@@ -57,7 +57,7 @@ final class HeapNames implements HeapObject.Numbers {
             return;
         }
         HeapObject known = of(value);
-        if (known.name() == null) {
+        if (!known.isNamed()) {
             HeapObject in = of(owner);
             synchronized (this) {
                 known.storedIn(in, place);
@@ -67,15 +67,15 @@ final class HeapNames implements HeapObject.Numbers {
 
     boolean lacksName(Object value) {
         HeapObject known = names(value) ? objects.get(value) : null;
-        return known == null || known.name() == null;
+        return known == null || !known.isNamed();
     }
 
     /** The object, with its name; null if it has none. */
     HeapObject named(ThreadState user, Object object) {
         HeapObject known = of(object);
-        if (known.name() == null) {
+        if (!known.isNamed()) {
             synchronized (this) {
-                if (known.find(user.handler, this) == null) {
+                if (!known.find(user.handler, this)) {
                     return null;
                 }
             }

@@ -5,19 +5,16 @@ import undermine.agent.record.CurrentHandler;
 import undermine.agent.stacks.Locs;
 
 /**
- * The agent's knowledge of one object of the target: who created it, in which object it was first stored, and its name once
- * it has one. It doesn't refer to the object.
+ * The agent's knowledge of one object of the target: who created it, in which object it was first stored, and whether this
+ * names it. It doesn't refer to the object. Texts of names are made when they are first needed, since few are.
  *
- * Everything but `name` is guarded by the lock of HeapNames.
+ * HeapNames guards it with a lock. Once `isNamed` is true, its owner, place and list don't change.
  */
 final class HeapObject {
     /** The maximum number of owners that are looked at, and of places in a name. */
     private static final int DEPTH_MAX = 16;
     private static final int NAME_MAX = 200;
 
-    /** The exact name; null until it has one. */
-    private volatile String name;
-    private String masked;
     private final String type;
     /** The method that created it, with the ordinal of the call; empty if that isn't known. */
     private String site = "";
@@ -29,10 +26,16 @@ final class HeapObject {
     private String place;
     /** The number of objects that were stored in it without a key. */
     private int items;
-    /** The number of places in its name. */
+
+    private volatile boolean isNamed;
+    /** The number of places in its name, the number of characters, and a hash of the masked name. */
     private int depth;
-    /** In a linked list: the first object whose owner has the same class and is stored at the same place. */
+    private int length;
+    private int target;
+    /** In a linked list: the first object whose owner has the same class and is stored at the same place. It numbers the others. */
     private HeapObject list;
+    private volatile String name;
+    private volatile String masked;
 
     HeapObject(Class<?> type, CurrentHandler creator) {
         this.type = type.getName();
@@ -45,20 +48,43 @@ final class HeapObject {
         type = name;
         creator = 0;
         handler = "";
-        setName(name);
+        setRoot(name);
     }
 
+    private void setRoot(String text) {
+        owner = null;
+        name = text;
+        length = text.length();
+        target = masked().hashCode();
+        isNamed = true;
+    }
+
+    boolean isNamed() {
+        return isNamed;
+    }
+
+    /** A hash of the masked name, without its text. */
+    int target() {
+        return target;
+    }
+
+    /** The exact name of an object that has one. */
     String name() {
-        return name;
+        String found = name;
+        if (found == null) {
+            found = owner.name() + place;
+            name = found;
+        }
+        return found;
     }
 
     String masked() {
-        return masked;
-    }
-
-    private void setName(String found) {
-        masked = Masks.mask(found);
-        name = found;
+        String found = masked;
+        if (found == null) {
+            found = Masks.mask(name());
+            masked = found;
+        }
+        return found;
     }
 
     void createdAt(String loc) {
@@ -66,18 +92,18 @@ final class HeapObject {
     }
 
     /** The place for an object that is stored here without a key. */
-    String nextItem() {
+    private String nextItem() {
         return "[#" + ++items + "]";
     }
 
-    /** True if the stored object has a path to a root. */
-    boolean hasPath() {
-        return root().name != null;
+    /** True if it has a name, or is stored below an object that has one. */
+    private boolean hasPath() {
+        return root().isNamed;
     }
 
-    /** Remember where it is stored, unless it has a path to a root already. */
+    /** Remember where it is stored, unless this leads to a root already. `at` null: without a key. */
     void storedIn(HeapObject other, String at) {
-        boolean isFirst = owner == null && name == null;
+        boolean isFirst = owner == null && !isNamed;
         if ((isFirst || !hasPath() && other.hasPath()) && !other.isIn(this)) {
             owner = other;
             place = at == null ? other.nextItem() : at;
@@ -91,7 +117,7 @@ final class HeapObject {
             if (each == other) {
                 return true;
             }
-            if (each.name != null || each.owner == null) { // the owners of a named object have names
+            if (each.isNamed || each.owner == null) { // the owners of a named object have names
                 return false;
             }
             each = each.owner;
@@ -102,48 +128,58 @@ final class HeapObject {
     /** The outermost object that it is stored in, or the first that has a name. */
     private HeapObject root() {
         HeapObject each = this;
-        for (int steps = 0; steps < 2 * DEPTH_MAX && each.name == null && each.owner != null; steps++) {
+        for (int steps = 0; steps < 2 * DEPTH_MAX && !each.isNamed && each.owner != null; steps++) {
             each = each.owner;
         }
         return each;
     }
 
     /**
-     * Find its name; null if it has none. An object that isn't below a root has one if another thread or handler than its
+     * Find its name; false if it has none. An object that isn't below a root has one if another thread or handler than its
      * creator uses it: its class, where it was created, and a number.
      */
-    String find(CurrentHandler user, Numbers numbers) {
+    boolean find(CurrentHandler user, Numbers numbers) {
         HeapObject root = root();
-        if (root.name == null) {
+        if (!root.isNamed) {
             if (root.creator == user.id()) {
-                return null;
+                return false;
             }
             root.nameByClass(numbers);
         }
-        setPath(numbers);
-        return name;
+        nameByPath(numbers);
+        return true;
     }
 
-    private void setPath(Numbers numbers) {
-        if (name != null) {
+    private void nameByPath(Numbers numbers) {
+        if (isNamed) {
             return;
         }
-        owner.setPath(numbers);
-        boolean isLinked = place.equals(owner.place) && type.equals(owner.type);
+        owner.nameByPath(numbers);
+        boolean isLinked = type.equals(owner.type) && place.equals(owner.list == null ? owner.place : owner.list.place);
         list = !isLinked ? null : owner.list == null ? this : owner.list;
-        depth = owner.depth + 1;
         if (list != null && list != this) {
-            setName(list.name + list.nextItem());
-        } else if (depth > DEPTH_MAX || owner.name.length() + place.length() > NAME_MAX) {
-            nameByClass(numbers);
-        } else {
-            setName(owner.name + place);
+            owner = list;
+            place = list.nextItem();
         }
+        depth = owner.depth + 1;
+        length = owner.length + place.length();
+        target = 31 * owner.target + targetOf(place);
+        if (depth > DEPTH_MAX || length > NAME_MAX) {
+            nameByClass(numbers);
+        }
+        isNamed = true;
+    }
+
+    /** The hash of a place, masked. */
+    static int targetOf(String place) {
+        boolean isPlain = place.startsWith(".") || place.isEmpty();
+        return isPlain ? place.hashCode() : place.startsWith("[#") ? 0 : Masks.mask(place).hashCode();
     }
 
     private void nameByClass(Numbers numbers) {
         String base = Locs.ofClass(type) + (site.isEmpty() ? "" : "@" + site) + (handler.isEmpty() ? "" : " in " + handler);
-        setName(base + " #" + numbers.next(base));
+        depth = 0;
+        setRoot(base + " #" + numbers.next(base));
     }
 
     /** Numbers the objects with the same class, site and handler. */

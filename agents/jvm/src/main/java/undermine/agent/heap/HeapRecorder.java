@@ -1,6 +1,5 @@
 package undermine.agent.heap;
 
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import undermine.agent.names.Masks;
 import undermine.agent.operations.Operation;
@@ -54,30 +53,30 @@ public final class HeapRecorder {
         }
     }
 
-    /** True if the thread's accesses are recorded now. */
-    static boolean isOn(ThreadState state) {
-        return state.handler.number > 0 && COUNT.get() < RECORDS_MAX && Observer.isSeen(AgentCore.current, state);
-    }
-
-    /** The identity of an access: its site, the object, and the key. */
-    private static long identity(Object owner, int site, int key) {
+    /**
+     * The identity of an access: its site, the object, and the key. 0 if it isn't recorded now: outside handlers, or because
+     * this handler has recorded it before.
+     */
+    static long begin(ThreadState state, Object owner, int site, int key) {
+        boolean isOn = state.handler.number > 0 && owner != null && COUNT.get() < RECORDS_MAX
+                && Observer.isSeen(AgentCore.current, state);
+        if (!isOn) {
+            return 0;
+        }
         int object = owner instanceof String ? owner.hashCode() : System.identityHashCode(owner);
-        return (long) site << 32 | (object * 31 + key & 0xffffffffL);
+        long access = (long) site << 32 | (object * 31 + key & 0xffffffffL);
+        return state.handler.has(access) ? 0 : access;
     }
 
     /** A field is accessed. Fields that never change are left out. */
-    static void field(ThreadState state, Operation operation, Object owner, Object value, String place, int site) {
-        long identity = identity(owner, site, 0);
-        if (state.handler.has(identity)) {
-            return;
-        }
+    static void field(ThreadState state, long access, Operation operation, Object owner, Object value, String place) {
         state.busy = true;
         try {
             HeapObject object = NAMES.named(state, owner);
             if (object != null) {
-                state.handler.add(identity);
+                state.handler.add(access);
                 if (owner instanceof String || !FINALS.has(owner.getClass(), place.substring(1))) {
-                    record(state, identity, operation, object, place, Values.content(value), 0);
+                    record(state, access, operation, object, place, Values.content(value), 0);
                 }
                 NAMES.stored(owner, value, place);
             }
@@ -89,18 +88,14 @@ public final class HeapRecorder {
     }
 
     /** An element of an array is accessed. */
-    static void element(ThreadState state, Operation operation, Object array, int index, Object value, int site) {
-        long identity = identity(array, site, index);
-        if (state.handler.has(identity)) {
-            return;
-        }
+    static void element(ThreadState state, long access, Operation operation, Object array, int index, Object value) {
         state.busy = true;
         try {
             HeapObject object = NAMES.names(array) ? NAMES.named(state, array) : null;
             if (object != null) {
-                state.handler.add(identity);
+                state.handler.add(access);
                 String place = "[" + index + "]";
-                record(state, identity, operation, object, place, Values.content(value), 0);
+                record(state, access, operation, object, place, Values.content(value), 0);
                 NAMES.stored(array, value, place);
             }
         } catch (Throwable trouble) {
@@ -110,24 +105,19 @@ public final class HeapRecorder {
         }
     }
 
-    /** A method of a collection, a map or an atomic variable has returned. */
-    static void called(
-            ThreadState state, HeapMethod method, Object owner, Object key, Object value, Object result, boolean isVoid, int site) {
-        Object entry = method.kind == HeapMethod.Kind.ELEMENT && !(owner instanceof Set) ? null : key;
-        long identity = identity(owner, site, entry == null ? 0 : Values.hash(entry));
-        if (state.handler.has(identity)) {
-            return;
-        }
+    /** A method of a collection, a map or an atomic variable has returned; `entry` null: it accesses no single key. */
+    static void called(ThreadState state, long access, HeapMethod method, Object owner, Object entry, Object value,
+            Object result, boolean isVoid) {
         state.busy = true;
         try {
             HeapObject object = NAMES.names(owner) ? NAMES.named(state, owner) : null;
             if (object != null) {
-                state.handler.add(identity);
-                record(state, identity, method, object, placeOf(method, entry), value, result, isVoid);
+                state.handler.add(access);
+                record(state, access, method, object, placeOf(method, entry), value, result, isVoid);
                 if (method.kind == HeapMethod.Kind.VIEW) {
                     NAMES.stored(owner, result, "");
                 } else if (method.kind == HeapMethod.Kind.KEY && method.effect == HeapMethod.Effect.READS) {
-                    NAMES.stored(owner, result, itemPlace(key));
+                    NAMES.stored(owner, result, itemPlace(entry));
                 }
             }
         } catch (Throwable trouble) {
@@ -147,46 +137,46 @@ public final class HeapRecorder {
         return method.kind == HeapMethod.Kind.VALUE ? ".value" : entry == null ? Values.ANY : Values.place(entry);
     }
 
-    private static void record(ThreadState state, long identity, HeapMethod method, HeapObject object, String place, Object value,
+    private static void record(ThreadState state, long access, HeapMethod method, HeapObject object, String place, Object value,
             Object result, boolean isVoid) {
         boolean isDone = isVoid || result != null && !Boolean.FALSE.equals(result);
         Object shown = method.effect == HeapMethod.Effect.READS && !isVoid ? result : method.value < 0 ? HeapRecorder.class : value;
         String content = Values.content(shown);
         switch (method.effect) {
             case PUTS:
-                record(state, identity, Ops.heapWrite, object, place, content, result == null ? ADDED : 0);
+                record(state, access, Ops.heapWrite, object, place, content, result == null ? ADDED : 0);
                 return;
             case ADDS_IF_NULL:
-                record(state, identity, result == null ? Ops.heapWrite : Ops.heapRead, object, place, content, result == null ? ADDED : 0);
+                record(state, access, result == null ? Ops.heapWrite : Ops.heapRead, object, place, content, result == null ? ADDED : 0);
                 return;
             case ADDS:
-                record(state, identity, isDone ? Ops.heapWrite : Ops.heapRead, object, place, content, isDone ? ADDED : 0);
+                record(state, access, isDone ? Ops.heapWrite : Ops.heapRead, object, place, content, isDone ? ADDED : 0);
                 return;
             case REMOVES:
-                record(state, identity, isDone ? Ops.heapWrite : Ops.heapRead, object, place, "", isDone ? REMOVED : 0);
+                record(state, access, isDone ? Ops.heapWrite : Ops.heapRead, object, place, "", isDone ? REMOVED : 0);
                 return;
             case WRITES_IF_TRUE:
-                record(state, identity, isDone ? Ops.heapWrite : Ops.heapRead, object, place, content, 0);
+                record(state, access, isDone ? Ops.heapWrite : Ops.heapRead, object, place, content, 0);
                 return;
             case WRITES:
-                record(state, identity, Ops.heapWrite, object, place, content, 0);
+                record(state, access, Ops.heapWrite, object, place, content, 0);
                 return;
             default:
-                record(state, identity, Ops.heapRead, object, place, content, 0);
+                record(state, access, Ops.heapRead, object, place, content, 0);
         }
     }
 
-    private static void record(ThreadState state, long identity, Operation operation, HeapObject object, String place,
+    private static void record(ThreadState state, long access, Operation operation, HeapObject object, String place,
             String content, long result) {
-        String target = object.masked() + Masks.mask(place);
-        int site = (int) (identity >>> 32);
-        int count = REPETITIONS.isWanted(identity, site ^ target.hashCode(), content) ? COUNT.incrementAndGet() : RECORDS_MAX + 1;
+        int target = (int) (access >>> 32) ^ 31 * object.target() + HeapObject.targetOf(place);
+        int count = REPETITIONS.isWanted(access, target, content) ? COUNT.incrementAndGet() : RECORDS_MAX + 1;
         if (count > RECORDS_MAX) {
             return;
         }
         AgentCore agent = AgentCore.current;
         Cursor cursor = agent.cursor(state);
-        Subject subject = new Subject(target, object.name() + place, false, content, true);
+        Subject subject =
+                new Subject(object.masked() + Masks.mask(place), object.name() + place, false, content, true);
         Recorder.put(agent, state, cursor, operation, subject, agent.sites.here(cursor), result);
         if (count == RECORDS_MAX) {
             agent.addGap(cursor, FULL);

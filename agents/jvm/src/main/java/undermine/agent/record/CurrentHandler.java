@@ -85,12 +85,12 @@ public final class CurrentHandler {
         }
         int mask = accesses.length - 1;
         int at = slot(access);
-        for (int i = 0; i < PROBES; i++) {
-            if (accesses[at + i & mask] == access && rounds[at + i & mask] == round) {
+        for (int i = 0; i < PROBES && rounds[at + i & mask] == round; i++) {
+            if (accesses[at + i & mask] == access) {
                 return true;
             }
         }
-        return false;
+        return false; // a free entry would have been used
     }
 
     /** Remember an access. If there are too many in one round, another one is forgotten, and may be recorded again. */
