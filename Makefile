@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-agent bench-jvm bench-trace bench-regions case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-agent bench-jvm bench-trace bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -34,6 +34,9 @@ bench-hunt: $(READY)
 
 bench-sieve: $(READY)
 	$(BIN)/python -m bench.sieve $(ARGS)
+
+bench-fcatch: $(READY)
+	$(BIN)/python -m bench.fcatch $(ARGS)
 
 case: $(READY)
 	$(BIN)/python -m bench.case $(CASE) $(N)

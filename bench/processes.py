@@ -36,10 +36,10 @@ def compared(bare: Iterable[float], other: Iterable[float], name: str) -> dict[s
     return {"bare": round(without, 3), name: round(with_it, 3), "ratio": round(with_it / without, 3)}
 
 
-def set_up(pack: Path) -> None:
-    """Run the pack's setup script, if it has one."""
+def set_up(pack: Path, *versions: str) -> None:
+    """Fetch these releases, by default the one in undermine.toml, if the pack has a setup script."""
     if (pack / "setup.py").exists():
-        subprocess.run([sys.executable, pack / "setup.py"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, pack / "setup.py", *versions], check=True, stdout=subprocess.DEVNULL)
 
 
 def linked(pack: Path, home: Path) -> Path:

@@ -138,7 +138,7 @@ def table_6(rows: Sequence[Row]) -> str:
     body, words = [], []
     for row in rows:
         for number, symptom in enumerate(row.bugs, 1):
-            body.append((f"{row.target} {number}", *(_met(row.cell(mode), symptom) for mode in modes)))
+            body.append((f"{row.target} {number}", *(met(row.cell(mode), symptom) for mode in modes)))
             words.append(f"  {row.target} {number}: {symptom}")
     note = (
         "✓ run (seconds): the mode's first run that showed it, and the time of its runs until then; ✗ runs (seconds): not found"
@@ -147,7 +147,8 @@ def table_6(rows: Sequence[Row]) -> str:
     return "\n\n".join(filter(None, (text, "\n".join(words))))
 
 
-def _met(cell: Cell | None, symptom: str) -> str:
+def met(cell: Cell | None, symptom: str) -> str:
+    """Say with which of its runs a mode found a bug, or in how many runs it did not."""
     if cell is None or (cell.trouble and not cell.runs):
         return "–"
     report = cell.report(symptom)

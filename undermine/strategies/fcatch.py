@@ -75,7 +75,7 @@ class Fcatch:
         if observing:
             yield from (Candidate(plan) for plan in observing)
             return
-        waits, left = self._conflicts(history)
+        waits, left = self.conflicts(history)
         kept = self._candidates(waits, left, history)
         yield from kept
         self._tell(waits, left, len(kept), history)
@@ -83,7 +83,7 @@ class Fcatch:
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield the candidates; with a run, those at operations that it showed after its last fault, at their next occurrence."""
-        found = self._candidates(*self._conflicts(history), history)
+        found = self._candidates(*self.conflicts(history), history)
         if after is None:
             yield from found
             return
@@ -126,7 +126,7 @@ class Fcatch:
 
     # --- predictions
 
-    def _conflicts(self, history: History) -> tuple[list[Awaited], list[Left]]:
+    def conflicts(self, history: History) -> tuple[list[Awaited], list[Left]]:
         """All pairs of operations that the runs so far show to conflict, also those that a rule excludes."""
         if self._known is None:
             program = history.program(self._options.sources)
