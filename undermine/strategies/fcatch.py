@@ -2,7 +2,7 @@
 
 1. *Awaited messages* come from fault-free runs: a node waits without a time limit until a message of another node ends the wait.
    If the other node dies before it sends the message, or the message is lost, the wait never ends.
-2. *Observation*: each role's node is crashed once in the middle of the workload. Most systems survive that. Such a run shows the
+2. *Observation*: each role's node is crashed once during the workload. Most systems survive that. Such a run shows the
    recovery.
 3. *Left-behind writes* come from recovery and fault-free runs together: recovery reads a file, a key or an object that the
    crashed node writes. If the node dies right after that write, recovery finds a state that it has never found before.
@@ -29,7 +29,7 @@ from undermine.program.dependence import IMPACTS
 from undermine.protocols import Dropped, History, PastRun, PossibleFault
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts
 
-_SHARES = {"early": 0.0, "middle": 0.5, "late": 1.0}
+_SHARES = {"early": 0.2, "middle": 0.5, "late": 0.9}
 """The share of client operations that have begun when a node crashes."""
 _READS_MAX = 3
 """At most this number of reads of recovery are named as reasons for one crash."""
@@ -42,7 +42,7 @@ class Fcatch:
     class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """[strategies.fcatch]"""
 
-        crash: Literal["early", "middle", "late", "random"] = "middle"
+        crash: Literal["early", "middle", "late", "random"] = "early"
         """When, in the workload, the crash happens from whose recovery the strategy learns."""
         heap: bool = True
         """Also observe accesses to objects, inside of handlers."""

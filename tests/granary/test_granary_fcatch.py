@@ -1,0 +1,41 @@
+"""The strategy fcatch finds the example's time-of-fault bugs from correct runs, and nothing once they are fixed."""
+
+from __future__ import annotations
+
+import pathlib
+
+import msgspec
+import pytest
+
+from undermine import api
+from undermine.api.hunting import HuntResult
+from undermine.config.load import load
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
+
+
+def hunt(folder: pathlib.Path, fixes: str) -> HuntResult:
+    """Crashes alone, so that the hunt is short; runs may take long, since the machine may be busy."""
+    config = load(EXAMPLE, {"work": "keys,job", "fixes": fixes})
+    config = msgspec.structs.replace(
+        config,
+        campaign=msgspec.structs.replace(config.campaign, dir=str(folder)),
+        faults=msgspec.structs.replace(config.faults, kinds=("crash",)),
+        hunt=msgspec.structs.replace(config.hunt, baseline_runs=2, benign_runs=0, confirm=1),
+        workload=msgspec.structs.replace(config.workload, timeout_s=20.0),
+    )
+    return api.hunt(config, strategies=("fcatch",), runs_max=18, jobs=1, seed=0, budget_s=3600)
+
+
+def test_it_finds_both_time_of_fault_bugs(tmp_path: pathlib.Path) -> None:
+    reasons = {finding.title: str(finding.reasons) for finding in hunt(tmp_path, "").believed}
+    waits = [title for title, why in reasons.items() if "m1 waits for it without a time limit" in why]
+    permitted = [title for title, why in reasons.items() if "['permitted']" in why]
+    assert any("no leader" in title for title in waits), reasons
+    assert any("job" in title for title in permitted), reasons
+
+
+@pytest.mark.parametrize("fixes", ["commit-lease,open-watch"])
+def test_it_finds_neither_once_they_are_fixed(tmp_path: pathlib.Path, fixes: str) -> None:
+    titles = [finding.title for finding in hunt(tmp_path, fixes).believed]
+    assert not [title for title in titles if "no leader" in title or "job" in title]
