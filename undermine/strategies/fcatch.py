@@ -22,7 +22,7 @@ import msgspec
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
-from undermine.model.plan import At, Plan, Step, final_at, nodes_hit
+from undermine.model.plan import At, Place, Plan, Step, final_at, nodes_hit
 from undermine.model.point import CLIENT, point_of
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.program.dependence import IMPACTS
@@ -214,13 +214,12 @@ class Fcatch:
         verb = _VERBS[pair.read.effect]
         text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
         evidence = [
-            self._evidence("trace", f"recovery {_VERBS[pair.read.effect]} it", left.run, pair.read.row),
-            self._evidence("trace", f"the node does a {pair.write.effect} of it", left.moment.run, pair.write.row),
+            self._evidence("trace", f"recovery {verb} it", left.run, pair.read.row),
+            self._evidence("trace", f"the node does a {pair.write.effect} of it", left.written_in, pair.write.row),
         ]
         if pair.before:
-            evidence.append(
-                self._evidence("trace", f"the {pair.before.effect} before that", left.moment.run, pair.before.row)
-            )
+            last = f"the {pair.before.effect} before that"
+            evidence.append(self._evidence("trace", last, left.written_in, pair.before.row))
         return Reason(text, tuple(evidence))
 
     def _evidence(self, kind: Literal["wait", "trace"], text: str, run: int, row: int) -> Evidence:
@@ -268,13 +267,14 @@ def _losses(faults: Sequence[Fault]) -> Iterator[tuple[Fault, float]]:
 
 
 def _few_reads(left: Iterable[Left]) -> Iterator[Left]:
-    """At most `_READS_MAX` for each moment, the most promising first."""
-    counts: Counter[Moment] = Counter()
+    """At most `_READS_MAX` for each place, the most promising first. All crash at the first occurrence that any of them needs: the
+    code is the same at the others."""
+    by_place: dict[tuple[Spot, Place], list[Left]] = {}
     for each in sorted(left, key=_promise, reverse=True):
-        moment = each.moment._replace(run=0, row=0)
-        counts[moment] += 1
-        if counts[moment] <= _READS_MAX:
-            yield each
+        by_place.setdefault((each.moment.spot, each.moment.place), []).append(each)
+    for found in by_place.values():
+        first = min((each.moment for each in found), key=lambda moment: moment.nth)
+        yield from (each._replace(moment=first) for each in found[:_READS_MAX])
 
 
 def _promise(left: Left) -> float:

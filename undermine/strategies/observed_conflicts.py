@@ -74,6 +74,8 @@ class Left(NamedTuple):
     moment: Moment
     run: int
     """The run with the fault, which shows the read."""
+    written_in: int
+    """The run that shows the write."""
 
 
 class ObservedConflicts:
@@ -149,7 +151,7 @@ class ObservedConflicts:
         for pair in left_behind(Crashed(run.origins, node, at_ns), others, self._usual[1], self._named, self._program):
             written_in = number if pair.run < 0 else fault_free[pair.run]
             if moment := self._crash_at(written_in, pair, run.role(_first_row(run.columns, node))):
-                yield Left(pair, moment, number)
+                yield Left(pair, moment, number, written_in)
 
     def _crash_at(self, number: int, pair: LeftBehind, role: str) -> Moment | None:
         """The moment at which a node of the role must crash, so that recovery finds this state."""
