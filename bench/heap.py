@@ -31,7 +31,7 @@ from undermine.model.run import Conditions
 from undermine.run.engine import open_engine
 from undermine.store.rundir import RunDir
 
-SYSTEMS = ("granary", "pysyncobj", "rq")
+SYSTEMS = ("granary", "pysyncobj", "rq", "zookeeper")
 TRACED, HEAP = "traced", "heap"
 ROUNDS = 5
 
