@@ -15,23 +15,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import cycle, pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
-import numpy as np
 
 from bench import fcatch_tables as tables
-from bench.fcatch_tables import KINDS, TIMES, CrashTime, Heap, Kind, NamesShared, Outcome, Report, Row, Rules, Times
+from bench.fcatch_learnt import ROUNDS, Learnt
+from bench.fcatch_reports import Ran, reports_of
+from bench.fcatch_tables import KINDS, TIMES, NamesShared, Row, Times
 from bench.heap import agreement
 from bench.news import print_news
 from bench.processes import set_up
@@ -45,14 +42,11 @@ from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config, parse_duration
 from undermine.model.codec import read_columns
-from undermine.model.columns import NARROW, WIDE, Columns
 from undermine.model.errors import UserError
-from undermine.model.finding import Finding
-from undermine.model.plan import Plan, Trigger, place_of, point_at
+from undermine.model.plan import Plan
 from undermine.model.predictions.candidate import Candidate
-from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions
-from undermine.protocols import Dropped, History, PastRun, Strategy
+from undermine.protocols import Dropped, History, Strategy
 from undermine.run.engine import open_engine
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir
@@ -68,11 +62,8 @@ PACKS: dict[str, dict[str, str]] = {
 """Parameters of the targets. The example has all its bugs."""
 Part = Literal["predict", "trigger", "sensitivity", "heap", "names", "random"]
 PARTS: tuple[Part, ...] = get_args(Part)
-ROUNDS = 3
-"""The number of runs and of analyses whose median is shown."""
 UNLIMITED_S = 24 * 3600.0
 PLAIN, TRACED, HEAP = "plain", "traced", "heap"
-Result = TypeVar("Result")
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -151,70 +142,6 @@ class Predicting(Fcatch):
             yield found
 
 
-# --- reports
-
-
-class Ran(msgspec.Struct, frozen=True):
-    """The results of a campaign that say what became of a prediction."""
-
-    past: Sequence[PastRun] = ()
-    not_fired: Collection[str] = ()
-    """The ids of plans that ran and did not fire, also of those that would be tried again."""
-    findings: Sequence[Finding] = ()
-
-    @staticmethod
-    def of(store: CampaignStore) -> Ran:
-        rows = store.run_rows()
-        missed = {row["plan"].id for row in rows if row["kind"] is RoundKind.STRATEGY and row["status"] == "not_fired"}
-        return Ran(store.past_runs(Fcatch.name), missed, store.findings())
-
-    def bugs(self, runs: Collection[int]) -> tuple[str, ...]:
-        """The symptoms of the confirmed findings that have one of these runs."""
-        sure = (finding for finding in self.findings if finding.confirmed and finding.believed)
-        return tuple(finding.symptom for finding in sure if not set(finding.runs).isdisjoint(runs))
-
-
-def reports_of(candidates: Iterable[Candidate], ran: Ran = Ran()) -> tuple[Report, ...]:  # noqa: B008 - frozen
-    """One report for each moment. Different faults at one moment are one report; if one of them awaits a message, all do."""
-    moments: dict[Trigger, list[Candidate]] = {}
-    for candidate in candidates:
-        moments.setdefault(candidate.plan.steps[0].trigger, []).append(candidate)
-    return tuple(_report(trigger, found, ran) for trigger, found in moments.items())
-
-
-def _report(trigger: Trigger, candidates: Sequence[Candidate], ran: Ran) -> Report:
-    plans = {candidate.plan.id for candidate in candidates}
-    runs = [run for run in ran.past if run.plan.id in plans]
-    outcomes = {outcome_of(run, ran) for run in runs} | ({"not_fired"} if plans & set(ran.not_fired) else set())
-    outcome: Outcome = next((each for each in tables.OUTCOMES if each in outcomes), "not_reached")
-    kind: Kind = "awaited" if any(map(awaits, candidates)) else "left"
-    return Report(kind, spot_of(trigger), outcome, ran.bugs({run.id for run in runs if run.failed}))
-
-
-def outcome_of(run: PastRun, ran: Ran) -> Outcome:
-    if run.status == "broken":
-        return "not_reached"
-    if run.status == "not_fired":
-        return "not_fired"
-    if run.failed:
-        return "confirmed" if ran.bugs({run.id}) else "unconfirmed"
-    return "benign" if run.odd else "false"
-
-
-def awaits(candidate: Candidate) -> bool:
-    """Is it predicted because a node waits?"""
-    return any(evidence.kind == "wait" for reason in candidate.reasons for evidence in reason.evidence)
-
-
-def spot_of(trigger: Trigger) -> str:
-    """The operation with its call stack, and the place. Unlike the occurrence, it is the same in all campaigns."""
-    return " ".join((place_of(trigger), *(f"{name}={value}" for name, value in point_at(trigger).items)))
-
-
-def spots_by_kind(reports: Sequence[Report]) -> dict[Kind, tuple[str, ...]]:
-    return {kind: tuple(sorted({report.spot for report in reports if report.kind == kind})) for kind in KINDS}
-
-
 # --- fault-free runs
 
 
@@ -272,109 +199,6 @@ def names_of(traces: Sequence[Path]) -> NamesShared:
     return NamesShared(tuple(each.accesses for each in found), exact, masked)
 
 
-# --- predictions
-
-
-class Learnt:
-    """A finished campaign that learns. Every question is answered from its runs alone."""
-
-    def __init__(self, options: Fcatch.Options, history: History, plans: Mapping[str, Collection[str]]) -> None:
-        self._options = options
-        self._history = history
-        self._strategy = Fcatch(options)
-        """It keeps what it has analysed, so it serves only questions whose time is not measured."""
-        self._by_time = {each: [run for run in history.runs if run.plan.id in ids] for each, ids in plans.items()}
-        self.crashed = {run.id: run.plan for run in well(self._by_time[options.crash])}
-        """The runs that went well with a crash at the time that the options say, and their plans."""
-
-    def crash_times(self) -> dict[str, CrashTime]:
-        found = {}
-        for each, runs in self._by_time.items():
-            reports = reports_of(self._strategy.predict(self.history(each), None))
-            found[each] = CrashTime(len(runs), len(well(runs)), spots_by_kind(reports))
-        return found
-
-    def reports(self) -> tuple[Report, ...]:
-        return reports_of(self._strategy.predict(self.history(self._options.crash), None))
-
-    def rules(self) -> dict[Kind, Rules]:
-        waits, left = self._strategy.conflicts(self.history(self._options.crash))
-        return {"awaited": rules_of([one.pair.rule for one in waits]), "left": rules_of([one.pair.rule for one in left])}
-
-    def analyses(self) -> tuple[tuple[float, ...], ...]:
-        """Seconds to read the source, and to find awaited messages in one fault-free run, and left-behind writes in one run with
-        a crash. Nothing is shared between analyses."""
-        crashed = cycle(self.crashed or (0,))
-        found = [self._analysis(run, next(crashed)) for run in self._history.fault_free[:ROUNDS]]
-        return tuple(zip(*found, strict=True))
-
-    def _analysis(self, fault_free: int, crashed: int) -> tuple[float, ...]:
-        strategy = Fcatch(self._options)
-        source_s, program = timed(lambda: self._history.program(self._options.sources))
-        given = msgspec.structs.replace(
-            self._history, fault_free=(fault_free,), faulty=(), runs=(), program=always(program)
-        )
-        awaited_s, _ = timed(lambda: list(strategy.predict(given, None)))
-        both = msgspec.structs.replace(given, faulty=(crashed,) if crashed else ())
-        left_s, _ = timed(lambda: list(strategy.predict(both, None)))
-        return source_s, awaited_s, left_s
-
-    def heap(self, runs: Mapping[str, Measured]) -> dict[str, Heap]:
-        """The same runs, analysed with and without their accesses to the heap. Reading traces and source does not count."""
-        given = self.history(self._options.crash)
-        whole = {run: given.columns(run) for run in (*given.fault_free, *given.faulty)}
-        traces = {"with": whole, "without": {run: without_heap(columns) for run, columns in whole.items()}}
-        took: dict[str, list[float]] = {name: [] for name in traces}
-        reports: dict[str, tuple[Report, ...]] = {}
-        for _ in range(ROUNDS):
-            for name, columns in traces.items():
-                program = always(given.program(self._options.sources))
-                only = msgspec.structs.replace(given, columns=columns.__getitem__, program=program)
-                seconds, found = timed(partial(self._predicted_anew, only))
-                took[name].append(seconds)
-                reports[name] = reports_of(found)
-        run_s = {"with": runs[HEAP].seconds, "without": runs[TRACED].seconds}
-        return {name: Heap(counted(reports[name]), tuple(run_s[name]), tuple(took[name])) for name in traces}
-
-    def history(self, at: str) -> History:
-        """The history of a campaign that has learnt from crashes at this time only."""
-        return msgspec.structs.replace(self._history, faulty=tuple(run.id for run in well(self._by_time[at])), runs=())
-
-    def _predicted_anew(self, history: History) -> list[Candidate]:
-        return list(Fcatch(self._options).predict(history, None))
-
-
-def well(runs: Iterable[PastRun]) -> list[PastRun]:
-    """The runs whose crash happened and that passed."""
-    return [run for run in runs if run.status == "fired" and not run.failed]
-
-
-def rules_of(rules: Sequence[str]) -> Rules:
-    dropped = Counter(filter(None, rules))
-    return Rules(len(rules) - sum(dropped.values()), dict(dropped))
-
-
-def counted(reports: Iterable[Report]) -> dict[Kind, int]:
-    found = Counter(report.kind for report in reports)
-    return {kind: found[kind] for kind in KINDS}
-
-
-def without_heap(columns: Columns) -> Columns:
-    keep = np.ones(len(columns), bool)
-    keep[columns.find("heap.read", "heap.write")] = False
-    return dataclasses.replace(columns, **{name: getattr(columns, name)[keep] for name in (*WIDE, *NARROW)})
-
-
-def always(value: Result) -> Callable[[object], Result]:
-    return lambda _: value
-
-
-def timed(work: Callable[[], Result]) -> tuple[float, Result]:
-    begun = time.perf_counter()
-    result = work()
-    return round(time.perf_counter() - begun, 3), result
-
-
 # --- one target
 
 
@@ -422,7 +246,7 @@ def learnt(target: str, options: Options, folder: Path, runs: Mapping[str, Measu
         if options.wants("sensitivity"):
             found["crash_times"] = known.crash_times()
         if options.wants("heap") and HEAP in runs:
-            found["heap"] = known.heap(runs)
+            found["heap"] = known.heap({"with": runs[HEAP].seconds, "without": runs[TRACED].seconds})
     return found
 
 
@@ -437,11 +261,16 @@ def triggered(target: str, options: Options, folder: Path) -> dict[str, Any]:
 
 def random_crashes(target: str, options: Options, folder: Path) -> Cell:
     """A hunt with crashes at random moments, with and without a restart."""
-    config = configuration(target, "random", options, folder)
-    config = msgspec.structs.replace(config, faults=msgspec.structs.replace(config.faults, kinds=("crash", "reboot")))
+    config = only_crashes(configuration(target, "random", options, folder))
     strategies = plugins.strategies(config, ("random",))
     with hunted(config, strategies, Limits(UNLIMITED_S, options.random_runs)) as (_, store):
         return cell_of("random", store.run_rows(), (), store.findings(), Points())
+
+
+def only_crashes(config: Config) -> Config:
+    """The same with one crash in each run, as in the paper."""
+    faults = msgspec.structs.replace(config.faults, kinds=("crash", "reboot"), max_steps=1)
+    return msgspec.structs.replace(config, faults=faults)
 
 
 # --- all of it

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from bench import fcatch as bench
+from bench import fcatch_learnt as learning
+from bench import fcatch_reports as reports
 from bench import fcatch_tables as tables
-from bench.fcatch import Ran
+from bench.fcatch_reports import Ran
 from bench.fcatch_tables import CrashTime, Heap, NamesShared, Report, Row, Rules, Times
 from bench.sieve_tables import Cell
 from bench.sieve_tables import Report as Found
@@ -56,7 +58,7 @@ def lines_of(text: str) -> list[list[str]]:
 
 
 def test_faults_at_one_moment_are_one_report() -> None:
-    found = bench.reports_of(
+    found = reports.reports_of(
         [candidate("a", why=WAITS), candidate("a", Drop(), WAITS), candidate("a", nth=2), candidate("b")]
     )
     assert [report.kind for report in found] == ["awaited", "left", "left"]
@@ -64,7 +66,7 @@ def test_faults_at_one_moment_are_one_report() -> None:
 
 
 def test_a_moment_that_both_kinds_predict_is_an_awaited_message() -> None:
-    (report,) = bench.reports_of([candidate("a", Reboot()), candidate("a", why=WAITS)])
+    (report,) = reports.reports_of([candidate("a", Reboot()), candidate("a", why=WAITS)])
     assert report.kind == "awaited"
 
 
@@ -82,25 +84,25 @@ def test_a_moment_that_both_kinds_predict_is_an_awaited_message() -> None:
 def test_the_outcome_of_a_report(run: dict[str, Any], outcome: str) -> None:
     one = candidate("a")
     past = [ran(**{"run": 1, "predicted": one, **run})]
-    (report,) = bench.reports_of([one], Ran(past, findings=[finding("it hangs", (9,))]))
+    (report,) = reports.reports_of([one], Ran(past, findings=[finding("it hangs", (9,))]))
     assert (report.outcome, report.bugs) == (outcome, ("it hangs",) if outcome == "confirmed" else ())
 
 
 def test_a_report_that_no_run_has_tried_is_not_reached() -> None:
-    (report,) = bench.reports_of([candidate("a")], Ran([ran(1, candidate("b"))]))
+    (report,) = reports.reports_of([candidate("a")], Ran([ran(1, candidate("b"))]))
     assert report.outcome == "not_reached"
 
 
 def test_a_plan_that_will_be_tried_again_has_not_fired() -> None:
     one = candidate("a")
-    (report,) = bench.reports_of([one], Ran(not_fired={one.plan.id}))
+    (report,) = reports.reports_of([one], Ran(not_fired={one.plan.id}))
     assert report.outcome == "not_fired"
 
 
 def test_the_best_fault_decides_the_outcome_of_a_report() -> None:
     crash, drop = candidate("a", why=WAITS), candidate("a", Drop(), WAITS)
     past = [ran(1, crash), ran(2, drop, failed=True)]
-    (report,) = bench.reports_of([crash, drop], Ran(past, findings=[finding("it hangs", (2, 5))]))
+    (report,) = reports.reports_of([crash, drop], Ran(past, findings=[finding("it hangs", (2, 5))]))
     assert report.outcome == "confirmed"
 
 
@@ -149,7 +151,7 @@ def test_each_time_of_the_crash_is_analysed_by_itself() -> None:
     early, late = candidate("early"), candidate("late")
     past = (ran(3, early), ran(4, early, failed=True), ran(5, late), ran(6, late, status="not_fired"))
     plans = {"middle": [early.plan.id], "late": [late.plan.id]}
-    known = bench.Learnt(Fcatch.Options(), told(runs=past, faulty=(1,)), plans)
+    known = learning.Learnt(Fcatch.Options(), told(runs=past, faulty=(1,)), plans)
     assert (known.history("middle").faulty, known.history("late").faulty, known.crashed) == ((3,), (5,), {3: early.plan})
     assert known.history("late").runs == ()
 
@@ -186,10 +188,10 @@ def waiting(limit_ns: int = 0) -> list[Event]:
     ]
 
 
-def learnt(events: list[Event]) -> bench.Learnt:
+def learnt(events: list[Event]) -> learning.Learnt:
     points = [point_of(one) for one in events if one.kind in ("net", "file")]
     given = msgspec.structs.replace(history(points), fault_free=(1,), columns=lambda _: Columns.of(events))
-    return bench.Learnt(Fcatch.Options(), given, {"middle": []})
+    return learning.Learnt(Fcatch.Options(), given, {"middle": []})
 
 
 def test_predictions_and_rules_come_from_the_runs_that_were_learnt_from() -> None:
@@ -198,27 +200,26 @@ def test_predictions_and_rules_come_from_the_runs_that_were_learnt_from() -> Non
     assert free.rules() == {"awaited": Rules(1, {}), "left": Rules(0, {})}
     assert limited.reports() == ()
     assert limited.rules()["awaited"] == Rules(0, {LIMITED: 1})
-    assert free.crash_times()["middle"] == CrashTime(0, 0, bench.spots_by_kind(free.reports()))
+    assert free.crash_times()["middle"] == CrashTime(0, 0, reports.spots_by_kind(free.reports()))
     assert [len(part) for part in free.analyses()] == [1, 1, 1], "one fault-free run: source, awaited, left"
 
 
 def test_the_heap_is_compared_on_the_same_runs() -> None:
-    runs = {bench.HEAP: bench.Measured([3.0]), bench.TRACED: bench.Measured([2.0])}
-    found = learnt(waiting()).heap(runs)
+    found = learnt(waiting()).heap({"with": (3.0,), "without": (2.0,)})
     assert {name: (one.reports, one.run_s) for name, one in found.items()} == {
         "with": ({"awaited": 1, "left": 0}, (3.0,)),
         "without": ({"awaited": 1, "left": 0}, (2.0,)),
     }
-    assert all(len(one.analysis_s) == bench.ROUNDS for one in found.values())
+    assert all(len(one.analysis_s) == learning.ROUNDS for one in found.values())
 
 
 def test_pairs_are_counted_by_rule() -> None:
-    assert bench.rules_of(["", "a", "b", "a", ""]) == Rules(2, {"a": 2, "b": 1})
+    assert learning.rules_of(["", "a", "b", "a", ""]) == Rules(2, {"a": 2, "b": 1})
 
 
 def test_accesses_to_the_heap_can_be_left_out() -> None:
     events = [event(op, seq=seq, t_ns=seq) for seq, op in enumerate(("file.write", "heap.read", "lock.acquire", "heap.write"))]
-    left = bench.without_heap(Columns.of(events))
+    left = learning.without_heap(Columns.of(events))
     assert [one.op for one in left.events()] == ["file.write", "lock.acquire"]
 
 
@@ -325,6 +326,13 @@ def test_a_campaign_has_the_packs_configuration_and_its_own_folder(target: str, 
     assert (config.dir, config.hunt.seed) == (tmp_path / target / "hunt", 7)
     assert (config.checkers, config.workload, config.faults) == (own.checkers, own.workload, own.faults)
     assert {name: str(config.params[name]) for name in bench.PACKS[target]} == bench.PACKS[target]
+
+
+def test_random_runs_have_one_crash_each(tmp_path: Path) -> None:
+    config = bench.configuration("granary", "random", OPTIONS, tmp_path)
+    faults = bench.only_crashes(config).faults
+    assert (faults.kinds, faults.max_steps) == (("crash", "reboot"), 1)
+    assert faults.roles == config.faults.roles
 
 
 def test_a_target_that_cannot_run_keeps_the_reason_and_the_other_parts(
