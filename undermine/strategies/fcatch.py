@@ -267,8 +267,8 @@ def _losses(faults: Sequence[Fault]) -> Iterator[tuple[Fault, float]]:
 
 
 def _few_reads(left: Iterable[Left]) -> Iterator[Left]:
-    """At most `_READS_MAX` for each place, the most promising first. All crash at the first occurrence that any of them needs: the
-    code is the same at the others."""
+    """At most `_READS_MAX` for each place, the most promising first. All crash at the first occurrence that any of them needs:
+    the code is the same at the others."""
     by_place: dict[tuple[Spot, Place], list[Left]] = {}
     for each in sorted(left, key=_promise, reverse=True):
         by_place.setdefault((each.moment.spot, each.moment.place), []).append(each)
