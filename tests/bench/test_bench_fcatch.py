@@ -151,7 +151,7 @@ def test_each_time_of_the_crash_is_analysed_by_itself() -> None:
     early, late = candidate("early"), candidate("late")
     past = (ran(3, early), ran(4, early, failed=True), ran(5, late), ran(6, late, status="not_fired"))
     plans = {"middle": [early.plan.id], "late": [late.plan.id]}
-    known = learning.Learnt(Fcatch.Options(), told(runs=past, faulty=(1,)), plans)
+    known = learning.Learnt(Fcatch.Options(crash="middle"), told(runs=past, faulty=(1,)), plans)
     assert (known.history("middle").faulty, known.history("late").faulty, known.crashed) == ((3,), (5,), {3: early.plan})
     assert known.history("late").runs == ()
 
@@ -191,7 +191,7 @@ def waiting(limit_ns: int = 0) -> list[Event]:
 def learnt(events: list[Event]) -> learning.Learnt:
     points = [point_of(one) for one in events if one.kind in ("net", "file")]
     given = msgspec.structs.replace(history(points), fault_free=(1,), columns=lambda _: Columns.of(events))
-    return learning.Learnt(Fcatch.Options(), given, {"middle": []})
+    return learning.Learnt(Fcatch.Options(), given, {Fcatch.Options().crash: []})
 
 
 def test_predictions_and_rules_come_from_the_runs_that_were_learnt_from() -> None:
@@ -200,7 +200,7 @@ def test_predictions_and_rules_come_from_the_runs_that_were_learnt_from() -> Non
     assert free.rules() == {"awaited": Rules(1, {}), "left": Rules(0, {})}
     assert limited.reports() == ()
     assert limited.rules()["awaited"] == Rules(0, {LIMITED: 1})
-    assert free.crash_times()["middle"] == CrashTime(0, 0, reports.spots_by_kind(free.reports()))
+    assert free.crash_times()[Fcatch.Options().crash] == CrashTime(0, 0, reports.spots_by_kind(free.reports()))
     assert [len(part) for part in free.analyses()] == [1, 1, 1], "one fault-free run: source, awaited, left"
 
 
