@@ -23,14 +23,16 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
 from undermine.model.plan import At, Place, Plan, Step, final_at, nodes_hit
-from undermine.model.point import CLIENT, point_of
+from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.program.dependence import IMPACTS
 from undermine.protocols import Dropped, History, PastRun, PossibleFault
-from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts
+from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts, Shown
 
 _SHARES = {"early": 0.2, "middle": 0.5, "late": 0.9}
 """The share of client operations that have begun when a node crashes."""
+_LEARN_MAX = 12
+"""At most this number of runs with a crash are learnt from: the first ones teach most, and reading a trace takes seconds."""
 _READS_MAX = 3
 """At most this number of reads of recovery are named as reasons for one crash."""
 _WHY_OBSERVE = "shows how the target recovers from a crash"
@@ -122,7 +124,8 @@ class Fcatch:
     def _crashed(self, history: History) -> list[tuple[int, int]]:
         """The runs with one crash that went well, and when it happened."""
         own = [run.id for run in history.runs if not run.covered and _went_well(run) and _kills(run.plan)]
-        return [(run, history.fired_ns(run)) for run in dict.fromkeys((*history.faulty, *own)) if history.fired_ns(run)]
+        fired = [(run, history.fired_ns(run)) for run in dict.fromkeys((*history.faulty, *own))]
+        return [(run, at_ns) for run, at_ns in fired if at_ns][:_LEARN_MAX]
 
     # --- predictions
 
@@ -180,15 +183,11 @@ class Fcatch:
 
     def _possible(self, moment: Moment, history: History) -> list[Fault]:
         """The faults that are possible at this moment and hit only its operation or its node."""
-        assert self._known is not None
-        run = self._known.run(moment.run)
-        point = point_of(run.columns.event(moment.row))
-        if point.get("node") == CLIENT:
+        if moment.point.get("node") == CLIENT:
             return []
-        found = injectable(history.possible_faults_at([point]))
-        return [
-            one.fault for one in found if one.place == moment.place and not nodes_hit(Step(At(point), one.fault))[1:]
-        ]
+        found = injectable(history.possible_faults_at([moment.point]))
+        here = At(moment.point)
+        return [one.fault for one in found if one.place == moment.place and not nodes_hit(Step(here, one.fault))[1:]]
 
     def _plan(self, moment: Moment, fault: Fault, history: History, why: str) -> Plan:
         return Plan((Step(moment.trigger, fault),), history.seed, self.name, why)
@@ -196,36 +195,22 @@ class Fcatch:
     # --- words
 
     def _why_wait(self, awaited: Awaited) -> Reason:
-        pair, run = awaited.pair, awaited.run
-        assert self._known is not None
-        origins = self._known.run(run).origins
-        waits = f"{origins.node[pair.wait]} waits for it without a time limit"
-        return Reason(
-            waits,
-            (
-                self._evidence("wait", f"{origins.node[pair.wait]} waits", run, pair.wait),
-                self._evidence("trace", f"the wait ended by {pair.kind}: {pair.evidence}", run, pair.signal),
-            ),
-        )
+        pair, node = awaited.pair, awaited.wait.node
+        ended = f"the wait ended by {pair.kind}: {pair.evidence}"
+        evidence = (_evidence("wait", f"{node} waits", awaited.wait), _evidence("trace", ended, awaited.signal))
+        return Reason(f"{node} waits for it without a time limit", evidence)
 
     def _why_left(self, left: Left) -> Reason:
         pair = left.pair
-        when = "after" if pair.after else "before"
-        verb = _VERBS[pair.read.effect]
+        when, verb = "after" if pair.after else "before", _VERBS[pair.read.effect]
         text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
         evidence = [
-            self._evidence("trace", f"recovery {verb} it", left.run, pair.read.row),
-            self._evidence("trace", f"the node does a {pair.write.effect} of it", left.written_in, pair.write.row),
+            _evidence("trace", f"recovery {verb} it", left.read),
+            _evidence("trace", f"the node does a {pair.write.effect} of it", left.write),
         ]
-        if pair.before:
-            last = f"the {pair.before.effect} before that"
-            evidence.append(self._evidence("trace", last, left.written_in, pair.before.row))
+        if pair.before and left.before:
+            evidence.append(_evidence("trace", f"the {pair.before.effect} before that", left.before))
         return Reason(text, tuple(evidence))
-
-    def _evidence(self, kind: Literal["wait", "trace"], text: str, run: int, row: int) -> Evidence:
-        assert self._known is not None
-        columns = self._known.run(run).columns
-        return Evidence(kind, text, columns.stacks[int(columns.stack[row])][0], run, row)
 
     def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: int, history: History) -> None:
         rules = Counter(filter(None, [*(one.pair.rule for one in waits), *(one.pair.rule for one in left)]))
@@ -239,6 +224,10 @@ class Fcatch:
 
 
 _VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}
+
+
+def _evidence(kind: Literal["wait", "trace"], text: str, shown: Shown) -> Evidence:
+    return Evidence(kind, text, shown.loc, shown.run, shown.row)
 
 
 def _during_workload(history: History, share: float) -> At | None:

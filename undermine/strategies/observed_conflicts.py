@@ -19,7 +19,7 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
 from undermine.model.columns import Columns, Numbers
 from undermine.model.plan import At, Place, Then, Trigger
-from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, REST, phase_point, stack_id
+from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, REST, Point, phase_point, point_of, stack_id
 from undermine.protocols import TargetProgram
 
 _NEAR_ROWS = 200
@@ -31,8 +31,7 @@ RARE = 3
 class Moment(NamedTuple):
     """A moment of a run at which a fault can be injected."""
 
-    run: int
-    row: int
+    point: Point
     place: Place
     spot: Spot
     nth: int
@@ -59,12 +58,24 @@ class Moment(NamedTuple):
         return Then(At(phase_point(REST)), At(self.spot.point, self.place, self.nth_served))
 
 
+class Shown(NamedTuple):
+    """An operation of a run, as evidence."""
+
+    run: int
+    row: int
+    node: str
+    loc: str
+
+
 class Awaited(NamedTuple):
     """A message that another node waits for, and the moment just before it is sent."""
 
     pair: AwaitedMessage
     moment: Moment
-    run: int
+    wait: Shown
+    signal: Shown
+    site: tuple[str, ...]
+    """The call stack of the wait."""
 
 
 class Left(NamedTuple):
@@ -72,10 +83,12 @@ class Left(NamedTuple):
 
     pair: LeftBehind
     moment: Moment
-    run: int
-    """The run with the fault, which shows the read."""
-    written_in: int
-    """The run that shows the write."""
+    read: Shown
+    write: Shown
+    before: Shown | None
+    """The write of the same resource before it."""
+    site: tuple[str, ...]
+    """The call stack of the read."""
 
 
 class ObservedConflicts:
@@ -93,7 +106,7 @@ class ObservedConflicts:
         self._occurrences: dict[Run, dict[tuple[int, int, int], Numbers]] = {}
         self._usual: tuple[tuple[int, ...], Usual] | None = None
 
-    def run(self, number: int) -> Run:
+    def _run(self, number: int) -> Run:
         if number not in self._runs:
             self._runs[number] = Run(Origins(analyse(self._columns(number))))
         return self._runs[number]
@@ -107,21 +120,25 @@ class ObservedConflicts:
             if number not in self._awaited:
                 self._awaited[number] = list(self._awaited_in(number))
             for each in self._awaited[number]:
-                key = (each.moment.spot, each.pair.kind, self._site(number, each.pair.wait))
+                key = (each.moment.spot, each.pair.kind, each.site)
                 known = found.get(key)
                 if known is None or (known.pair.rule and not each.pair.rule):
                     found[key] = each
         return list(found.values())
 
     def _awaited_in(self, number: int) -> Iterator[Awaited]:
-        run = self.run(number)
+        run = self._run(number)
         for pair in awaited_messages(run.origins, self._program):
             if moment := self._before(number, pair.message):
-                yield Awaited(pair, moment, number)
+                wait, signal = self._shown(number, pair.wait), self._shown(number, pair.signal)
+                yield Awaited(pair, moment, wait, signal, self._stack(number, pair.wait))
 
-    def _site(self, number: int, row: int) -> tuple[str, tuple[str, ...]]:
-        run = self.run(number)
-        return run.role(row), run.columns.stacks[int(run.columns.stack[row])]
+    def _shown(self, number: int, row: int) -> Shown:
+        return Shown(number, row, self._run(number).origins.node[row], self._stack(number, row)[0])
+
+    def _stack(self, number: int, row: int) -> tuple[str, ...]:
+        columns = self._run(number).columns
+        return columns.stacks[int(columns.stack[row])]
 
     # --- recovery
 
@@ -135,27 +152,37 @@ class ObservedConflicts:
                 self._left[key] = list(self._left_in(number, at_ns, tuple(fault_free)))
             for each in self._left[key]:
                 pair = each.pair
-                place = (each.moment.spot, each.moment.place, pair.resource, self._site(number, pair.read.row))
+                place = (each.moment.spot, each.moment.place, pair.resource, each.site)
                 if place not in found or pair.rule == SEEN:
                     found[place] = each
+            if number not in fault_free:
+                self._forget(number)
         return list(found.values())
 
+    def _forget(self, number: int) -> None:
+        """Free the memory of a run whose pairs are known."""
+        if number in self._runs:
+            self._occurrences.pop(self._runs.pop(number), None)
+
     def _left_in(self, number: int, at_ns: int, fault_free: tuple[int, ...]) -> Iterator[Left]:
-        run = self.run(number)
+        run = self._run(number)
         node = crashed_node(run.columns, at_ns)
         if not node:
             return
         if self._usual is None or self._usual[0] != fault_free:
-            self._usual = fault_free, Usual([self.run(each).origins.analysis for each in fault_free])
-        others = [self.run(each) for each in fault_free]
+            self._usual = fault_free, Usual([self._run(each).origins.analysis for each in fault_free])
+        others = [self._run(each) for each in fault_free]
+        role = run.role(_first_row(run.columns, node))
         for pair in left_behind(Crashed(run.origins, node, at_ns), others, self._usual[1], self._named, self._program):
             written_in = number if pair.run < 0 else fault_free[pair.run]
-            if moment := self._crash_at(written_in, pair, run.role(_first_row(run.columns, node))):
-                yield Left(pair, moment, number, written_in)
+            if moment := self._crash_at(written_in, pair, role):
+                read, write = self._shown(number, pair.read.row), self._shown(written_in, pair.write.row)
+                before = self._shown(written_in, pair.before.row) if pair.before else None
+                yield Left(pair, moment, read, write, before, self._stack(number, pair.read.row))
 
     def _crash_at(self, number: int, pair: LeftBehind, role: str) -> Moment | None:
         """The moment at which a node of the role must crash, so that recovery finds this state."""
-        run, row = self.run(number), pair.write.row
+        run, row = self._run(number), pair.write.row
         if run.role(row) == role and _injectable(run.columns, row):
             return self._moment(number, row, "after" if pair.after else "before")
         cause = row if run.role(row) == role else run.origins.remote(row)
@@ -167,7 +194,7 @@ class ObservedConflicts:
 
     def _before(self, number: int, row: int) -> Moment | None:
         """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
-        run = self.run(number)
+        run = self._run(number)
         if run.origins.node[row] == CLIENT:
             return self._moment(number, row, "before")
         context = run.origins.analysis.context
@@ -177,16 +204,17 @@ class ObservedConflicts:
 
     def _next(self, number: int, cause: int, after: int) -> Moment | None:
         """Before the next operation, after the row `after`, of the thread or task that caused it."""
-        run = self.run(number)
+        run = self._run(number)
         context = run.origins.analysis.context
         rows = np.flatnonzero(context[after + 1 :] == context[cause])[:_NEAR_ROWS] + after + 1
         return next((self._moment(number, at, "before") for at in rows.tolist() if _injectable(run.columns, at)), None)
 
     def _moment(self, number: int, row: int, place: Place) -> Moment:
-        run, served = self.run(number), self.run(number).origins.served_from
+        run, served = self._run(number), self._run(number).origins.served_from
         rows = self._like(run, row)
         rows = rows[rows <= row]
-        return Moment(number, row, place, _spot(run, row), len(rows), int((rows >= served).sum()), self._rare_before(run, row))
+        point, spot = point_of(run.columns.event(row)), _spot(run, row)
+        return Moment(point, place, spot, len(rows), int((rows >= served).sum()), self._rare_before(run, row))
 
     def _like(self, run: Run, row: int) -> Numbers:
         """The rows of the same process, operation and call stack."""
