@@ -146,6 +146,19 @@ def test_without_the_message_nobody_would_hold_the_lock(story: Story) -> None:
     assert pair.rule == SAME_REQUEST
 
 
+def test_without_the_message_nobody_would_wait(story: Story) -> None:
+    """n1 hands the work that a message asks for to another thread, and waits for it."""
+    story.did("send", "net.send", pid=2)
+    story.did("recv", "net.recv")
+    story.did("give", "handover.give", "call@1")
+    t = story.now + 1
+    story.did("wait", "future.wait", "f@1", t=t, end=t + 5)
+    story.did("take", "handover.take", "call@1", thread="T2", t=t + 1, end=t + 4)
+    story.did("set", "future.set", "f@1", thread="T2", t=t + 3)
+    [pair] = found(story, ("send", "recv"))
+    assert pair.rule == SAME_REQUEST
+
+
 def test_a_lock_that_two_messages_take_and_release_can_stay_locked(story: Story) -> None:
     request(story)
     t = story.now + 1

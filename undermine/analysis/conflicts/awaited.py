@@ -8,6 +8,7 @@ with the name of the rule, so that they can be counted.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -87,9 +88,13 @@ class _Finder:
     def _rule(self, wait: int, signal: int, message: int, kind: int) -> str:
         if self._origins.node[message] == CLIENT:
             return BY_CLIENT
-        if kind in (LOCK, SEMAPHORE) and self._taken_by_same_request(signal, message):
+        if self._began(wait, message) or (kind in (LOCK, SEMAPHORE) and self._taken_by_same_request(signal, message)):
             return SAME_REQUEST
         return LIMITED if self._is_limited(wait) else self._for_work(wait, signal)
+
+    def _began(self, wait: int, message: int) -> bool:
+        """Did the message lead to the wait, too? Then without it nobody would wait."""
+        return message in self._origins.chain(wait)
 
     def _for_work(self, wait: int, signal: int) -> str:
         if self._is_consumer(wait):
@@ -117,11 +122,17 @@ class _Finder:
 
     def _taken_by_same_request(self, release: int, message: int) -> bool:
         """Did the message also lead to the acquire? Then without it nobody would hold the lock."""
-        columns, context = self._columns, self._analysis.context
-        takes = columns.find("lock.acquire", "sem.acquire")
-        takes = takes[: np.searchsorted(takes, release)]
-        takes = takes[(columns.resource[takes] == columns.resource[release]) & (context[takes] == context[release])]
-        return len(takes) > 0 and self._origins.remote(int(takes[-1])) == message
+        takes = self._takes.get((int(self._analysis.context[release]), int(self._columns.resource[release])), [])
+        at = bisect(takes, release)
+        return at > 0 and self._origins.remote(takes[at - 1]) == message
+
+    @cached_property
+    def _takes(self) -> dict[tuple[int, int], list[int]]:
+        """By thread or task, and lock: the rows that acquire it, by time."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for row in self._columns.find("lock.acquire", "sem.acquire").tolist():
+            found.setdefault((int(self._analysis.context[row]), int(self._columns.resource[row])), []).append(row)
+        return found
 
     def _is_limited(self, wait: int) -> bool:
         """Was a finite time limit in force for the whole wait? A limit that each pass of a loop sets anew isn't one."""
@@ -166,15 +177,12 @@ class _Finder:
 
     @cached_property
     def _same_waits(self) -> dict[tuple[int, int, int], list[int]]:
+        """The waits at the same place by the same thread or task for the same object, by time."""
+        limited = np.flatnonzero((self._columns.size > AT_ONCE) & np.isin(self._columns.op, self._wait_ops))
         found: dict[tuple[int, int, int], list[int]] = {}
-        for row in np.unique(self._analysis.blocking.target).tolist():
+        for row in np.union1d(self._analysis.blocking.target, limited).tolist():
             found.setdefault(self._wait_key(row), []).append(row)
-        rows = np.flatnonzero(self._columns.size > AT_ONCE)
-        for row in rows[np.isin(self._columns.op[rows], self._wait_ops)].tolist():
-            key = self._wait_key(row)
-            if row not in found.get(key, ()):
-                found.setdefault(key, []).append(row)
-        return {key: sorted(rows) for key, rows in found.items()}
+        return found
 
     @property
     def _wait_ops(self) -> list[int]:
@@ -194,6 +202,8 @@ class _Finder:
     def _poll_rule(self, loop: PollLoop, message: int, own: bool) -> str:
         if self._origins.node[message] == CLIENT:
             return BY_CLIENT
+        if self._began(loop.last, message):
+            return SAME_REQUEST
         if self._poll_is_limited(loop):
             return LIMITED
         on_behalf = own or self._origins.is_requested(loop.last)
