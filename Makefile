@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-agent bench-jvm bench-trace bench-regions case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -48,6 +48,9 @@ $(READY): pyproject.toml undermine/__init__.py
 
 bench-trace: $(READY)
 	$(BIN)/python -m bench.trace $(ARGS)
+
+bench-heap: $(READY)
+	$(BIN)/python -m bench.heap $(ARGS)
 
 bench-regions: $(READY)
 	$(BIN)/python -m bench.regions

@@ -48,20 +48,20 @@ class Agreement(msgspec.Struct, frozen=True):
 
 
 def agreement(one: Columns, other: Columns) -> Agreement:
-    """Compare the accesses of one run with those of another. A node's objects are compared with the same node's."""
+    """Compare the accesses of one run with those of another, by role: which node leads may differ from run to run."""
     accesses, known = places(one), places(other)
     exact, masked = ({place[which] for place in known} for which in (0, 1))
     return Agreement(len(accesses), sum(a in exact for a, _ in accesses), sum(b in masked for _, b in accesses))
 
 
 Place = tuple[str, str]
-"""A node and a name."""
+"""A role and a name."""
 
 
 def places(columns: Columns) -> list[tuple[Place, Place]]:
     """The place of each access, by exact and by masked name."""
     found = (event for event in columns.events() if event.kind == "heap")
-    return [((event.node, event.resource), (event.node, event.target)) for event in found]
+    return [((event.role, event.resource), (event.role, event.target)) for event in found]
 
 
 def compare(name: str, rounds: int) -> dict[str, object]:

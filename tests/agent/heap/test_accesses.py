@@ -239,6 +239,16 @@ def test_an_object_takes_the_path_of_its_first_owner(run: Any) -> None:
     ]
 
 
+def test_an_object_in_a_container_of_its_own_keeps_its_name(run: Any) -> None:
+    found = told(run("""
+        def main():
+            master = Master()
+            master.jobs["self"] = master
+            serve(lambda message: master.touch(), 1)
+    """))
+    assert found == ["read app:Master@main#1.mode = None"]
+
+
 def test_objects_of_one_handler_have_no_name_until_another_one_touches_them(run: Any) -> None:
     found = told(run("""
         def main():
@@ -252,6 +262,27 @@ def test_objects_of_one_handler_have_no_name_until_another_one_touches_them(run:
             kept[0].state
     """))
     assert found == ["read app:Job@handle#1.state = new"]
+
+
+def test_an_element_without_a_key_keeps_its_own_name_until_it_is_stored_under_a_key(run: Any) -> None:
+    found = told(run("""
+        def main():
+            master = Master()
+            serve(lambda message: handle(master, message), "a", "b", "store", "a")
+
+        def handle(master, message):
+            if message == "store":
+                master.jobs["a"] = master.done[0]
+            elif len(master.done) < 2:
+                master.done.append(Job(message))
+            for job in master.done:
+                job.state
+    """), "state")
+    new = "app:Job@handle"
+    assert found == [f"read {new}#1.state = new"] * 2 + [f"read {new}#2.state = new"] + [
+        "read app:Master@main#1.jobs['a'].state = new",
+        f"read {new}#2.state = new",
+    ] * 2
 
 
 def test_globals_that_functions_assign(run: Any) -> None:
@@ -289,6 +320,29 @@ def test_a_thread_that_polls_counts_as_a_handler(run: Any) -> None:
     ]
 
 
+def test_each_wait_of_a_polling_thread_shows_the_write_that_ends_it(run: Any) -> None:
+    outcome = run("""
+        def main():
+            master, turns = Master(), [threading.Event() for _ in range(3)]
+            waiter = threading.Thread(target=wait, args=(master, turns), name="waiter")
+            waiter.start()
+            for turn in turns:
+                turn.wait()
+                turn.clear()
+                master.mode = True
+            waiter.join()
+
+        def wait(master, turns):
+            for turn in turns:
+                master.mode = None
+                turn.set()
+                while not master.mode:
+                    time.sleep(0.001)
+    """)
+    seen = [event.content for event in outcome.of("heap.read") if event.thread == "waiter" and event.content == "True"]
+    assert seen == ["True"] * 3
+
+
 def test_values_that_are_iterated_over_have_names(run: Any) -> None:
     found = told(run("""
         def main():
@@ -297,6 +351,25 @@ def test_values_that_are_iterated_over_have_names(run: Any) -> None:
             serve(lambda message: [task["state"] for task in master.jobs.values()], 1)
     """), "state")
     assert found == ["read app:Master@main#1.jobs['a']['state'] = 1", "read app:Master@main#1.jobs['b']['state'] = 2"]
+
+
+def test_a_container_has_its_name_after_an_await_if_it_is_still_there(run: Any) -> None:
+    found = told(run("""
+        import asyncio
+
+        def main():
+            master = Master()
+            master.jobs = {"a": {"state": 1}, "b": {"state": 2}}
+            asyncio.run(handle(master))
+
+        async def handle(master):
+            kept, removed = master.jobs["a"], master.jobs["b"]
+            await asyncio.sleep(0)
+            del master.jobs["b"]
+            await asyncio.sleep(0)
+            kept["state"] = removed["state"]
+    """), "state")
+    assert found == ["write app:Master@main#1.jobs['a']['state'] = 2"]
 
 
 def test_keys_that_could_run_code_of_the_target_are_not_looked_up(run: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -20,7 +21,6 @@ def corpus() -> dict[str, list[Path]]:
     library = Path(sysconfig.get_path("stdlib"))
     folders = {
         "examples": [*REPOSITORY.glob("examples/*/*.py"), *REPOSITORY.glob("examples/granary/**/*.py")],
-        "versions": list(REPOSITORY.glob("examples/*/versions/*/*/**/*.py")),
         "agent": list(AGENT_DIR.glob("**/*.py")),
         "library": [path for name in ("asyncio", "concurrent/futures", "http", "logging") for path in library.glob(f"{name}/*")],
         "this": [PROGRAM],
@@ -30,9 +30,22 @@ def corpus() -> dict[str, list[Path]]:
 
 @pytest.mark.parametrize("name", corpus())
 def test_call_sites_have_the_same_ordinals_lines_and_columns(any_python: str, name: str, tmp_path: Path) -> None:
-    files = tmp_path / "files"
-    files.write_text("\n".join(map(str, corpus()[name])))
-    done = subprocess.run([any_python, str(HELPER), str(AGENT_DIR), str(files)], capture_output=True, text=True, timeout=HANG_S)
+    check_places(any_python, corpus()[name], tmp_path / "files")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["distributed", "pysyncobj", "rq"])
+def test_call_sites_of_the_packs_stay(package: str, tmp_path: Path) -> None:
+    files = [path for path in REPOSITORY.glob(f"examples/*/versions/*/{package}/**/*.py") if "tests" not in path.parts]
+    if not files:
+        pytest.skip("no release of it is installed here")
+    check_places(sys.executable, files, tmp_path / "files")
+
+
+def check_places(python: str, paths: list[Path], files: Path) -> None:
+    """Compare all call sites of these modules with those of the rewritten ones."""
+    files.write_text("\n".join(map(str, paths)))
+    done = subprocess.run([python, str(HELPER), str(AGENT_DIR), str(files)], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["moved"] == []

@@ -2,7 +2,7 @@
 
 Each hook that `rewriting` put into the target's code is a subscript of the one object here. Outside handlers it only
 returns the program's value; objects that are stored there get their names. Inside a handler, the same access is recorded
-once.
+once, and again when the place has been written since.
 
 A thread is in a handler after it has received a message or an item, and while it runs a callback, a call or a step of a
 task. A thread that sleeps or waits with a limit in between polls: it counts as one handler that never ends.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from _collections import deque  # type: ignore[import-not-found]
 
 from undermine_agent.heap.names import (
+    ANY,
     CLASS,
     CODE,
     CONTAINERS,
@@ -25,13 +26,17 @@ from undermine_agent.heap.names import (
     Name,
     Names,
     Scratch,
+    attribute,
     caller,
+    element_edge,
     is_plain,
     key_text,
+    looked_up,
     target_modules,
 )
 from undermine_agent.heap.rewriting import (
     FIRST,
+    ITERATES,
     KINDS,
     METHOD,
     METHOD_KEY,
@@ -49,6 +54,7 @@ RECORDS_MAX = 200_000
 GAP = "accesses to the heap after the first 200,000 of the process"
 SUBJECTS_MAX = 20_000
 STEADY_MAX = 100_000
+VERSIONS_MAX = 200_000
 TEXT_MAX = 32
 ADDED, REMOVED = 1, 2
 # The operations with which a thread's handler begins (1), and those between which it polls (2).
@@ -70,6 +76,7 @@ class Accesses:
         self.subjects: dict = {}
         self.of_classes: dict = {}  # by address and name: what a class has under a name
         self.written: set = set()  # places that handlers have written
+        self.versions: dict = {}  # by place: how often it was written
         self.steady: set = set()  # other places with an object in them, and where they were read
         self.left = RECORDS_MAX
         self.kinds = (
@@ -120,10 +127,16 @@ class Accesses:
 
     # --- records
 
-    def _record(self, scratch, site, write: bool, place: str, content: str = "", result: int = 0) -> None:
+    def _record(self, scratch, site, write: bool, owner: Name, edge: str, content: str = "", result: int = 0) -> None:
+        place = owner.place(edge)
+        version = self.versions.get(place, 0)
+        if write:
+            if len(self.versions) >= VERSIONS_MAX:
+                self.versions.clear()
+            self.versions[place] = version + 1
         if not scratch.handler:
             return
-        key = site, write, place, content, result
+        key = site, write, owner, edge, content, result, version
         if key in scratch.recorded:
             return
         scratch.recorded.add(key)
@@ -144,19 +157,21 @@ class Accesses:
             found = self.subjects[place, content] = Subject(mask(place), place, False, content)
         return found
 
-    def _shown(self, scratch, site, write: bool, owner: Name, edge: str, value, result: int = 0) -> None:
-        """Record an access and name the value. MISSING: the value isn't known."""
-        place = owner.text + edge
+    def _shown(self, scratch, site, write: bool, owner: Name, edge: str, value, result: int = 0, key=MISSING) -> None:
+        """Record an access and name the value. MISSING: the value isn't known, or the edge isn't a key."""
         if value is MISSING:
-            self._record(scratch, site, write, place, "", result)
+            self._record(scratch, site, write, owner, edge, "", result)
             return
-        if write or not self._is_steady(scratch, site, place, value):
-            self._record(scratch, site, write, place, content(value), result)
-        self.names.adopt(scratch, value, owner, edge)
+        kind = self.names.kind(type(value))
+        if kind is SCALAR:
+            self._record(scratch, site, write, owner, edge, content(value), result)
+        elif write or not (kind is CODE or self._is_steady(scratch, site, owner.place(edge))):
+            self._record(scratch, site, write, owner, edge, "", result)
+        self.names.adopt(scratch, value, kind, owner, edge, key)
 
-    def _is_steady(self, scratch, site, place: str, value) -> bool:
+    def _is_steady(self, scratch, site, place: str) -> bool:
         """Has this way to an object been recorded here, and has no handler changed it? Programs take it all the time."""
-        if not scratch.handler or place in self.written or self.names.kind(type(value)) is SCALAR:
+        if not scratch.handler or place in self.written:
             return False
         if (site, place) in self.steady:
             return True
@@ -168,7 +183,7 @@ class Accesses:
     # --- attributes
 
     def _read(self, scratch, site, owner, value) -> None:
-        if self.names.kind(type(value)) is CODE or not self._is_data(owner, site[1]):
+        if not self._is_data(owner, site[1]):
             return
         name = self.names.of(scratch, owner)
         if name is not None:
@@ -185,7 +200,7 @@ class Accesses:
         cls = type(owner)
         if self.names.kind(cls) in (MODULE, CLASS):
             place = self.names.of_root(owner)
-            return place is not None and place.text + _edge(owner, name) in self.written
+            return place is not None and place.place(_edge(owner, name)) in self.written
         key = id(cls), name
         known = self.of_classes.get(key)
         if known is None:
@@ -227,13 +242,17 @@ class Accesses:
         name, kind = self._container(scratch, container)
         if name is None:
             return
-        value, edge = _looked_up(container, kind, key), key_text(key)
+        value, edge = looked_up(container, kind, key), key_text(key)
         if kind is MAPPING:
-            self._shown(scratch, site, False, name, edge, value)
+            self._shown(scratch, site, False, name, edge, value, key=key)
             return
-        self._record(scratch, site, False, name.text + edge, _content_of_known(value))
+        self._record(scratch, site, False, name, edge, _content_of_known(value))
+        self._adopt_element(scratch, value, name, key)
+
+    def _adopt_element(self, scratch, value, name: Name, at: int) -> None:
         if value is not MISSING:
-            self.names.adopt(scratch, value, name, self.names.element_edge(value, key))
+            kind = self.names.kind(type(value))
+            self.names.adopt(scratch, value, kind, name, element_edge(kind, at), at)
 
     def _key(self, scratch, site, key) -> None:
         self._item(scratch, site, key, scratch.popped(site[2]))
@@ -245,11 +264,11 @@ class Accesses:
             return
         if kind is MAPPING:
             added = is_plain(key) and not dict.__contains__(container, key)
-            self._shown(scratch, site, True, name, key_text(key), value, ADDED if added else 0)
+            self._shown(scratch, site, True, name, key_text(key), value, ADDED if added else 0, key)
             return
-        self._record(scratch, site, True, name.text + key_text(key), _content_of_known(value))
-        if value is not MISSING and type(key) is int:
-            self.names.adopt(scratch, value, name, self.names.element_edge(value, key))
+        self._record(scratch, site, True, name, key_text(key), _content_of_known(value))
+        if type(key) is int:
+            self._adopt_element(scratch, value, name, key)
 
     def _store_key(self, scratch, site, key) -> None:
         container = scratch.popped(site[2])
@@ -258,7 +277,7 @@ class Accesses:
     def _delete_item(self, scratch, site, key, container) -> None:
         name, _ = self._container(scratch, container)
         if name is not None:
-            self._record(scratch, site, True, name.text + key_text(key), "", REMOVED)
+            self._record(scratch, site, True, name, key_text(key), "", REMOVED)
 
     def _delete_key(self, scratch, site, key) -> None:
         self._delete_item(scratch, site, key, scratch.popped(site[2]))
@@ -274,8 +293,8 @@ class Accesses:
         name, kind = self._container(scratch, container)
         if name is None:
             return
-        edge = "[*]" if kind is SEQUENCE else key_text(key)
-        self._record(scratch, site, False, name.text + edge, _has(container, kind, key))
+        edge = ANY if kind is SEQUENCE else key_text(key)
+        self._record(scratch, site, False, name, edge, _has(container, kind, key))
 
     def _contains_pushed(self, scratch, site, container) -> None:
         key = scratch.popped(site[2])
@@ -284,8 +303,8 @@ class Accesses:
     def _size(self, scratch, site, container) -> None:
         name, kind = self._container(scratch, container)
         if name is not None:
-            self._record(scratch, site, False, name.text + "[*]", str(length(container)))
-            if scratch.handler:
+            self._record(scratch, site, False, name, ANY, str(length(container)))
+            if scratch.handler and (site[0] & ITERATES or site[1] in _READS_WHOLE):
                 self.names.adopt_all(scratch, container, kind, name)
 
     # --- methods of containers
@@ -300,9 +319,9 @@ class Accesses:
             self._size(scratch, site, container)
         elif len(parts) == 1 or kind is SEQUENCE or method not in _KEYED_OF[kind]:
             result = ADDED if method in _ADDS else REMOVED if method in _REMOVES else 0
-            self._record(scratch, site, True, name.text + "[*]", "", result)
+            self._record(scratch, site, True, name, ANY, "", result)
             if len(parts) == 2 and method in _ADDS:
-                self.names.adopt(scratch, parts[0], name, "[*]")
+                self._adopt_added(scratch, parts[0], name)
         elif kind is SET:
             self._element(scratch, site, method, parts[0], container, name)
         else:
@@ -315,11 +334,11 @@ class Accesses:
 
     def _entry(self, scratch, site, method, key, container, name) -> None:
         """A method of a dictionary with a key."""
-        value, known = _looked_up(container, MAPPING, key), is_plain(key)
+        value, known = looked_up(container, MAPPING, key), is_plain(key)
         absent = known and value is MISSING
         writes = (method == "pop" and not absent) or (method == "setdefault" and (absent or not known))
         result = 0 if not writes or not known else REMOVED if method == "pop" else ADDED
-        self._shown(scratch, site, writes, name, key_text(key), value, result)
+        self._shown(scratch, site, writes, name, key_text(key), value, result, key)
 
     def _element(self, scratch, site, method, element, container, name) -> None:
         """A method of a set with an element."""
@@ -328,27 +347,30 @@ class Accesses:
         result = 0
         if known:
             result = ADDED if method == "add" and not present else REMOVED if method != "add" and present else 0
-        self._record(scratch, site, True, name.text + key_text(element), "", result)
+        self._record(scratch, site, True, name, key_text(element), "", result)
         if method == "add":
-            self.names.adopt(scratch, element, name, "[*]")
+            self._adopt_added(scratch, element, name)
+
+    def _adopt_added(self, scratch, value, name: Name) -> None:
+        self.names.adopt(scratch, value, self.names.kind(type(value)), name, ANY)
 
     # --- globals
 
     def _global(self, scratch, site, value) -> None:
-        place = self._global_place(site)
-        if site[0] & REBOUND:
-            self._record(scratch, site, False, place.text, content(value))
-        self.names.adopt(scratch, value, place, "")
+        place, kind = self._global_place(site), self.names.kind(type(value))
+        if site[0] & REBOUND and kind is not CODE:
+            self._record(scratch, site, False, place, "", content(value))
+        self.names.adopt(scratch, value, kind, place, "")
 
     def _global_store(self, scratch, site, value) -> None:
         place = self._global_place(site)
-        self._record(scratch, site, True, place.text, content(value))
-        self.names.adopt(scratch, value, place, "")
+        self._record(scratch, site, True, place, "", content(value))
+        self.names.adopt(scratch, value, self.names.kind(type(value)), place, "")
 
     def _global_change(self, scratch, site, value) -> None:
-        place = self._global_place(site).text
-        self._record(scratch, site, False, place)
-        self._record(scratch, site, True, place)
+        place = self._global_place(site)
+        self._record(scratch, site, False, place, "")
+        self._record(scratch, site, True, place, "")
 
     def _global_place(self, site) -> Name:
         return self.names.of_global(caller().f_globals, site[1])
@@ -384,14 +406,6 @@ def _edge(owner, name: str) -> str:
     return (":" if type(owner) is type(fast) else ".") + name
 
 
-def attribute(owner, name: str):
-    """The value of an attribute that the object itself has, without running code of the target; MISSING if there is none."""
-    try:
-        return object.__getattribute__(owner, "__dict__").get(name, MISSING)
-    except AttributeError:
-        return MISSING
-
-
 NOT_THERE, DEFAULT, COMPUTED = range(3)
 
 
@@ -404,15 +418,6 @@ def _in_class(cls: type, name: str) -> int:
                 return NOT_THERE
             return COMPUTED if hasattr(found, "__get__") else DEFAULT
     return NOT_THERE
-
-
-def _looked_up(container, kind: int, key):
-    """The value at a key; MISSING if there is none, or if looking it up could run code of the target."""
-    if kind is MAPPING:
-        return dict.get(container, key, MISSING) if is_plain(key) else MISSING
-    if type(container) is list and type(key) is int and -len(container) <= key < len(container):
-        return container[key]
-    return MISSING
 
 
 def _has(container, kind: int, key) -> str:

@@ -1,14 +1,15 @@
 """Names of objects that agree between two runs: by the path from an owner that lives long.
 
 An object of the target's classes begins with a name of its own: its class, the function that created it, and a number
-(`app:Master@main#1`). It takes the path from the first older object that it is stored into: `app:Master@main#1.jobs`,
-`app:Master@main#1.peers['s2']`. Modules and classes are named after themselves.
+(`app:Master@main#1`). It takes the path from the first older object that it is stored into by a name or a key:
+`app:Master@main#1.jobs`, `app:Master@main#1.peers['s2']`. Modules and classes are named after themselves.
 
 An object that a handler created is private, and not worth recording, until it is stored into an object that isn't, or
 until another handler touches it.
 
 Names of objects end with the objects. Containers cannot be watched in this way, and their addresses are used again. So
-a container has a name only during a handler that has reached it through its owner, and is kept alive meanwhile.
+a container has a name during a handler that has reached it through its owner, and is kept alive meanwhile. Later it has
+the name only if it is still found at that place.
 
 Nothing here calls code of the target: no comparison, hash, `repr` or attribute of its classes.
 """
@@ -18,16 +19,24 @@ from __future__ import annotations
 import _weakref
 import sys
 from _collections import deque  # type: ignore[import-not-found]
-from itertools import count
+from itertools import count, islice
 
 from undermine_agent.names.sites import AGENT_DIR, is_hosts, module_name
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 TYPES_MAX = 10_000
+PLACES_MAX = 1000
+REACHED_MAX = 50_000
 KEY_CHARS_MAX = 60
 ITERATED_MAX = 100
 SCALAR, MAPPING, SEQUENCE, SET, CODE, MODULE, CLASS, OBJECT, OWN_OBJECT = range(9)
 CONTAINERS = (MAPPING, SEQUENCE, SET)
 MISSING = object()
+ANY = "[*]"
+"""The way to the size of a container, and to elements without a key."""
 _frame = sys._getframe
 
 
@@ -38,28 +47,55 @@ class Name:
     may still take the path of an owner.
     """
 
-    __slots__ = ("owner", "edge", "own", "private", "_born", "_text", "_version")
+    __slots__ = ("owner", "edge", "own", "private", "born", "object", "key", "_text", "_version", "_places", "_kept")
     version = 0  # of all names: an object that takes a path changes the names of everything below it
-    _count = count().__next__
+    _count = count(1).__next__
 
-    def __init__(self, owner, edge: str, own: str = "", private: int = 0):
+    def __init__(self, owner, edge: str, own: str = "", private: int = 0, kept: bool = False):
         self.owner = owner
         self.edge = edge
         self.own = own
         self.private = private
-        self._born = Name._count()
+        # A container is as old as the object that has it.
+        self.born = owner.born if kept else Name._count()
+        self.object: Any = None  # a weak reference
+        self.key: Any = MISSING  # if the way is a key
         self._text, self._version = "", -1
+        self._places: dict = {}
+        self._kept: dict = {}
 
     @property
     def text(self) -> str:
         if self._version != Name.version:
             self._text = self.edge if self.owner is None else self.owner.text + self.edge
             self._version = Name.version
+            self._places = {}
         return self._text
 
+    def place(self, edge: str) -> str:
+        """The text of a place in the object."""
+        text, places = self.text, self._places
+        found = places.get(edge)
+        if found is None:
+            if len(places) >= PLACES_MAX:
+                places.clear()
+            found = places[edge] = text + edge
+        return found
+
+    def container(self, edge: str, key) -> Name:
+        """The name of the container at a place in the object."""
+        found = self._kept.get(edge)
+        if found is None:
+            if len(self._kept) >= PLACES_MAX:
+                self._kept.clear()
+            found = self._kept[edge] = Name(self, edge, kept=True)
+            found.key = key
+        return found
+
     def move(self, owner: Name, edge: str) -> bool:
-        """Take the path from this owner, if it is older: a part that knows the whole doesn't own it."""
-        if not self.own or owner._born > self._born:
+        """Take the path from this owner, if it is older (a part that knows the whole doesn't own it) and the path is no other
+        object's too."""
+        if not self.own or owner.born >= self.born or edge == ANY:
             return False
         self.owner, self.edge, self.own, self.private = owner, edge, "", 0
         Name.version += 1
@@ -93,12 +129,12 @@ class Scratch:
         return MISSING
 
 
-
 class Names:
     def __init__(self, counts):
         self._counts = counts  # says whether a module is the target's own, by its name
         self.kinds: dict = {}
         self.objects: dict = {}  # by address: a weak reference, and the name
+        self.reached: dict = {}  # by address: the name that a container had; another one may have the address now
         self.roots: dict = {}
         self.numbers: dict = {}
 
@@ -138,7 +174,29 @@ class Names:
             return self._of_new(scratch, owner)
         if kind is MODULE or kind is CLASS:
             return self.of_root(owner)
-        return None
+        return self._reached_before(scratch, owner) if kind in CONTAINERS else None
+
+    def _reached_before(self, scratch: Scratch, container):
+        """The name that a container had in an earlier handler, or before an `await`, if it is still at that place."""
+        name = self.reached.get(id(container))
+        if name is None or self._at(name) is not container:
+            return None
+        scratch.held[id(container)] = container, name
+        return name
+
+    def _at(self, name: Name):
+        """The object at the place that a name says now; MISSING if there is none."""
+        if name.object is not None:
+            found = name.object()
+            return MISSING if found is None else found
+        if name.owner is None:
+            return sys.modules.get(name.edge, MISSING)
+        owner, edge = self._at(name.owner), name.edge
+        if owner is MISSING or name.key is MISSING and edge[0] == "[":
+            return MISSING
+        if edge[0] == "[":
+            return looked_up(owner, self.kind(type(owner)), name.key)
+        return attribute(owner, edge[1:])
 
     def of_root(self, owner):
         """The name of a module or class; None if it isn't the target's."""
@@ -151,10 +209,14 @@ class Names:
         return self._root("%s:%s" % (module, type.__dict__["__qualname__"].__get__(owner)))
 
     def _root(self, text: str) -> Name:
-        return self.roots.setdefault(text, Name(None, text))
+        root = self.roots.get(text)
+        if root is None:
+            root = self.roots[text] = Name(None, text)
+            root.born = 0  # before all objects
+        return root
 
     def of_global(self, names: dict, name: str) -> Name:
-        return Name(self._root(module_name(names)), ":" + name)
+        return self._root(module_name(names)).container(":" + name, MISSING)
 
     def _of_new(self, scratch: Scratch, owner):
         """The name of an object that nobody has touched yet; None if it is private."""
@@ -179,44 +241,56 @@ class Names:
             if objects.get(key, (None,))[0] is reference:
                 del objects[key]
 
-        objects[key] = _weakref.ref(owner, gone), name
+        name.object = _weakref.ref(owner, gone)
+        objects[key] = name.object, name
         return name
 
-    def adopt(self, scratch: Scratch, value, owner: Name, edge: str) -> None:
+    def adopt(self, scratch: Scratch, value, kind: int, owner: Name, edge: str, key=MISSING) -> None:
         """Name a value that was found at, or is being stored into, a place with a name."""
-        kind = self.kind(type(value))
         if kind < MAPPING or CODE <= kind <= CLASS:
             return
-        key = id(value)
-        entry = self.objects.get(key)
+        address = id(value)
+        entry = self.objects.get(address)
         if entry is not None:
             if not entry[1].move(owner, edge) and entry[1].private:
                 self._share(entry[1])
         elif kind >= OBJECT and type(value).__weakrefoffset__:
             self._put(value, Name(owner, edge))
-        elif key not in scratch.held:
-            scratch.held[key] = value, Name(owner, edge)
+        elif address not in scratch.held:
+            name = owner.container(edge, key) if edge else owner
+            scratch.held[address] = value, name
+            if len(self.reached) >= REACHED_MAX:
+                self.reached.clear()
+            self.reached[address] = name
 
     def adopt_all(self, scratch: Scratch, container, kind: int, owner: Name) -> None:
         """Name the values of a container that is read as a whole."""
         if kind is MAPPING:
-            for at, (key, value) in enumerate(dict.items(container)):
-                if at == ITERATED_MAX:
-                    break
-                self.adopt(scratch, value, owner, key_text(key))
+            for key, value in _first_items(container):
+                self.adopt(scratch, value, self.kind(type(value)), owner, key_text(key), key)
         elif type(container) is list:
             for at, value in enumerate(container[:ITERATED_MAX]):
-                self.adopt(scratch, value, owner, self.element_edge(value, at))
+                kind = self.kind(type(value))
+                self.adopt(scratch, value, kind, owner, element_edge(kind, at), at)
 
-    def element_edge(self, value, at: int) -> str:
-        """Objects move within a sequence, and keep their names. A container is named anew in each handler."""
-        return "[%d]" % at if self.kind(type(value)) in CONTAINERS else "[*]"
+
+def _first_items(container) -> list:
+    """The first items of a dictionary, which another thread may change meanwhile."""
+    try:
+        return list(islice(dict.items(container), ITERATED_MAX))
+    except RuntimeError:
+        return []
+
+
+def element_edge(kind: int, at: int) -> str:
+    """Objects move within a sequence, and keep their names. A container is named anew in each handler."""
+    return "[%d]" % at if kind in CONTAINERS else ANY
 
 
 def key_text(key) -> str:
     """The text of a key in a name."""
     if key is Ellipsis:
-        return "[*]"
+        return ANY
     text = _plain_text(key)
     return "[%s]" % (text if len(text) <= KEY_CHARS_MAX else text[:KEY_CHARS_MAX] + "…")
 
@@ -227,6 +301,23 @@ def _plain_text(key) -> str:
     if type(key) in PLAIN:
         return repr(key)
     return "<%s>" % type(key).__name__
+
+
+def attribute(owner, name: str):
+    """The value of an attribute that the object itself has, without running code of the target; MISSING if there is none."""
+    try:
+        return object.__getattribute__(owner, "__dict__").get(name, MISSING)
+    except AttributeError:
+        return MISSING
+
+
+def looked_up(container, kind: int, key):
+    """The value at a key; MISSING if there is none, or if looking it up could run code of the target."""
+    if kind is MAPPING:
+        return dict.get(container, key, MISSING) if is_plain(key) else MISSING
+    if type(container) is list and type(key) is int and -len(container) <= key < len(container):
+        return container[key]
+    return MISSING
 
 
 def is_plain(key) -> bool:

@@ -28,9 +28,9 @@ HOOK = "__undermine_heap__"
     GLOBAL_CHANGE,
 ) = range(24)  # fmt: skip
 KINDS = 31
-WITH_SIZE, FIRST, STORES, REBOUND = 32, 64, 128, 256
+WITH_SIZE, FIRST, STORES, REBOUND, ITERATES = 32, 64, 128, 256, 512
 """Flags: the size of the value is read too; the value of the hook is its first part; it stores an object, whose name may be
-learnt outside handlers too; functions assign to this global."""
+learnt outside handlers too; functions assign to this global; the values are read one by one."""
 
 KEYED = frozenset(("get", "pop", "setdefault", "add", "remove", "discard", "append", "appendleft"))
 """Methods of containers whose first argument is a key or an element."""
@@ -258,7 +258,7 @@ class _Module:
     def _call(self, node):
         function = node.func
         if type(function) is _ast.Name and function.id in _READ_WHOLE and node.args:
-            node.args[0] = self._whole(node.args[0])
+            node.args[0] = self._whole(node.args[0], 0 if function.id in ("len", "bool") else ITERATES)
             node.args[1:] = self._all(node.args[1:])
             node.keywords = self._all(node.keywords)
             return node
@@ -300,23 +300,23 @@ class _Module:
 
     # --- the size of a container: loops, tests, len()
 
-    def _whole(self, node):
+    def _whole(self, node, iterates: int = 0):
         if type(node) is _ast.Attribute:
-            return self._attribute(node, WITH_SIZE)
+            return self._attribute(node, WITH_SIZE | iterates)
         if self._variable(node) and not self._is_imported(node):
-            return self._hook(node, SIZE, self.visit(node))
+            return self._hook(node, SIZE | iterates, self.visit(node))
         if type(node) is _ast.Subscript:
-            return self._hook(node, SIZE, self.visit(node))
+            return self._hook(node, SIZE | iterates, self.visit(node))
         return self.visit(node)
 
     def _loop(self, node):
-        node.iter = self._whole(node.iter)
+        node.iter = self._whole(node.iter, ITERATES)
         node.target = self.visit(node.target)
         node.body, node.orelse = self._all(node.body), self._all(node.orelse)
         return node
 
     def _comprehension(self, node):
-        node.iter = self._whole(node.iter)
+        node.iter = self._whole(node.iter, ITERATES)
         node.ifs = self._all(node.ifs)
         return node
 
