@@ -288,8 +288,9 @@ class Traced(Protocol):
 
 @runtime_checkable
 class Heap(Protocol):
-    """A strategy that needs accesses to the heap: if `heap` is true, agents record those that happen in handlers, in its runs and
-    in the fault-free and benign runs. They record everything else that they can observe, too."""
+    """A strategy that needs accesses to the heap: if `heap` is true at first, agents record those that happen in handlers in the
+    fault-free and benign runs, and in its own runs until `heap` is false. They record everything else that they can observe,
+    too."""
 
     @property
     def heap(self) -> bool: ...

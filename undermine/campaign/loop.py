@@ -105,11 +105,10 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        heap = frozenset(s.name for s in strategies if isinstance(s, Heap) and s.heap)
-        traced = heap | {s.name for s in strategies if isinstance(s, Traced) and s.traced}
-        if self._config.hunt.steps > 1:  # any run may be extended by any strategy
-            every = frozenset(s.name for s in strategies)
-            heap, traced = every if heap else heap, every if traced else traced
+        heap = {s.name: s for s in strategies if isinstance(s, Heap) and s.heap}
+        traced = frozenset((*heap, *(s.name for s in strategies if isinstance(s, Traced) and s.traced)))
+        if self._config.hunt.steps > 1 and traced:  # any run may be extended by any strategy
+            traced = frozenset(s.name for s in strategies)
         self.plan_runner.heap, self.plan_runner.traced = heap, traced
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from undermine.model.plan import At, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunRecord, RunView, Verdict
-from undermine.protocols import Checker, PointSeen
+from undermine.protocols import Checker, Heap, PointSeen
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import RunDir, load_record, load_view, save_record, tidy
@@ -81,8 +81,9 @@ class PlanRunner:
         self.traced: frozenset[str] = frozenset()
         """The strategies in whose runs agents observe everything. If there are any, agents do so in fault-free and benign runs
         too."""
-        self.heap: frozenset[str] = frozenset()
-        """The strategies among them whose runs also have accesses to the heap, as have fault-free and benign runs."""
+        self.heap: Mapping[str, Heap] = {}
+        """The strategies, by name, whose runs also have accesses to the heap for as long as they want. If there are any,
+        fault-free and benign runs have them too."""
         self.coverage: Coverage | None = None
         """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
@@ -202,9 +203,10 @@ class PlanRunner:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
             learnt_from = slot.kind in LEARNT_FROM
+            wants_heap = slot.strategy in self.heap and self.heap[slot.strategy].heap
             return Conditions(
                 observe_all=slot.strategy in self.traced or (learnt_from and bool(self.traced)),
-                heap=slot.strategy in self.heap or (learnt_from and bool(self.heap)),
+                heap=wants_heap or (learnt_from and bool(self.heap)),
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 

@@ -22,7 +22,7 @@ import msgspec
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
-from undermine.model.plan import At, Place, Plan, Step, final_at, nodes_hit
+from undermine.model.plan import At, Plan, Step, final_at, nodes_hit
 from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.program.dependence import IMPACTS
@@ -78,6 +78,7 @@ class Fcatch:
             yield from (Candidate(plan) for plan in observing)
             return
         waits, left = self.conflicts(history)
+        self.heap = False  # its runs are slower with it, and the runs to learn from are over
         kept = self._candidates(waits, left, history)
         yield from kept
         self._tell(waits, left, len(kept), history)
@@ -124,7 +125,7 @@ class Fcatch:
     def _crashed(self, history: History) -> list[tuple[int, int]]:
         """The runs with one crash that went well, and when it happened."""
         own = [run.id for run in history.runs if not run.covered and _went_well(run) and _kills(run.plan)]
-        fired = [(run, history.fired_ns(run)) for run in dict.fromkeys((*history.faulty, *own))]
+        fired = [(run, history.fired_ns(run)) for run in dict.fromkeys((*own[: -_LEARN_MAX // -2], *history.faulty, *own))]
         return [(run, at_ns) for run, at_ns in fired if at_ns][:_LEARN_MAX]
 
     # --- predictions
@@ -256,13 +257,13 @@ def _losses(faults: Sequence[Fault]) -> Iterator[tuple[Fault, float]]:
 
 
 def _few_reads(left: Iterable[Left]) -> Iterator[Left]:
-    """At most `_READS_MAX` for each place, the most promising first. All crash at the first occurrence that any of them needs:
-    the code is the same at the others."""
-    by_place: dict[tuple[Spot, Place], list[Left]] = {}
+    """At most `_READS_MAX` for each state, the most promising first. All crash at the first occurrence while clients are served,
+    or else at the first one."""
+    by_state: dict[tuple[object, ...], list[Left]] = {}
     for each in sorted(left, key=_promise, reverse=True):
-        by_place.setdefault((each.moment.spot, each.moment.place), []).append(each)
-    for found in by_place.values():
-        first = min((each.moment for each in found), key=lambda moment: moment.nth)
+        by_state.setdefault(each.state, []).append(each)
+    for found in by_state.values():
+        first = min((each.moment for each in found), key=lambda moment: (not moment.serving, moment.nth))
         yield from (each._replace(moment=first) for each in found[:_READS_MAX])
 
 

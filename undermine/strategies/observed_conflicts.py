@@ -5,6 +5,7 @@ Pure except for caches: computing a cached result again would give the same resu
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
 from undermine.model.columns import Columns, Numbers
 from undermine.model.plan import At, Place, Then, Trigger
-from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, REST, Point, phase_point, point_of, stack_id
+from undermine.model.point import INJECTABLE_FAMILIES, REST, Point, phase_point, point_of, stack_id
 from undermine.protocols import TargetProgram
 
 _NEAR_ROWS = 200
@@ -89,6 +90,14 @@ class Left(NamedTuple):
     """The write of the same resource before it."""
     site: tuple[str, ...]
     """The call stack of the read."""
+    written_at: tuple[str, ...]
+    """The call stack of the write."""
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """The state that recovery finds after a crash at this moment."""
+        pair = self.pair
+        return self.moment.spot, self.moment.place, pair.resource, pair.write.effect, self.written_at, pair.after
 
 
 class ObservedConflicts:
@@ -103,6 +112,7 @@ class ObservedConflicts:
         self._runs: dict[int, Run] = {}
         self._awaited: dict[int, list[Awaited]] = {}
         self._left: dict[tuple[int, tuple[int, ...]], list[Left]] = {}
+        self._by_context: dict[Run, dict[int, list[int]]] = {}
         self._occurrences: dict[Run, dict[tuple[int, int, int], Numbers]] = {}
         self._usual: tuple[tuple[int, ...], Usual] | None = None
 
@@ -151,10 +161,9 @@ class ObservedConflicts:
             if key not in self._left:
                 self._left[key] = list(self._left_in(number, at_ns, tuple(fault_free)))
             for each in self._left[key]:
-                pair = each.pair
-                place = (each.moment.spot, each.moment.place, pair.resource, each.site)
-                if place not in found or pair.rule == SEEN:
-                    found[place] = each
+                known = found.get((each.state, each.site))
+                if known is None or _certainty(each.pair.rule) > _certainty(known.pair.rule):
+                    found[each.state, each.site] = each
             if number not in fault_free:
                 self._forget(number)
         return list(found.values())
@@ -162,7 +171,9 @@ class ObservedConflicts:
     def _forget(self, number: int) -> None:
         """Free the memory of a run whose pairs are known."""
         if number in self._runs:
-            self._occurrences.pop(self._runs.pop(number), None)
+            run = self._runs.pop(number)
+            self._occurrences.pop(run, None)
+            self._by_context.pop(run, None)
 
     def _left_in(self, number: int, at_ns: int, fault_free: tuple[int, ...]) -> Iterator[Left]:
         run = self._run(number)
@@ -178,14 +189,16 @@ class ObservedConflicts:
             if moment := self._crash_at(written_in, pair, role):
                 read, write = self._shown(number, pair.read.row), self._shown(written_in, pair.write.row)
                 before = self._shown(written_in, pair.before.row) if pair.before else None
-                yield Left(pair, moment, read, write, before, self._stack(number, pair.read.row))
+                stacks = self._stack(number, pair.read.row), self._stack(written_in, pair.write.row)
+                yield Left(pair, moment, read, write, before, *stacks)
 
     def _crash_at(self, number: int, pair: LeftBehind, role: str) -> Moment | None:
         """The moment at which a node of the role must crash, so that recovery finds this state."""
         run, row = self._run(number), pair.write.row
-        if run.role(row) == role and _injectable(run.columns, row):
+        is_own = run.role(row) == role and pair.resource.kind != "object"
+        if is_own and _injectable(run.columns, row):
             return self._moment(number, row, "after" if pair.after else "before")
-        cause = row if run.role(row) == role else run.origins.remote(row)
+        cause = row if is_own else run.origins.remote(row)
         if cause < 0 or run.role(cause) != role:
             return None
         return self._next(number, cause, row) if pair.after else self._before(number, cause)
@@ -194,27 +207,34 @@ class ObservedConflicts:
 
     def _before(self, number: int, row: int) -> Moment | None:
         """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
-        run = self._run(number)
-        if run.origins.node[row] == CLIENT:
-            return self._moment(number, row, "before")
-        context = run.origins.analysis.context
-        near = np.arange(max(0, row - _NEAR_ROWS), row + 1)[::-1]
-        near = near[context[near] == context[row]]
-        return next((self._moment(number, at, "before") for at in near.tolist() if _injectable(run.columns, at)), None)
+        near = self._near(number, row, -_NEAR_ROWS)
+        return self._moment(number, near[-1], "before") if near else None
 
     def _next(self, number: int, cause: int, after: int) -> Moment | None:
         """Before the next operation, after the row `after`, of the thread or task that caused it."""
+        near = [row for row in self._near(number, cause, _NEAR_ROWS, after + 1) if row > after]
+        return self._moment(number, near[0], "before") if near else None
+
+    def _near(self, number: int, row: int, count: int, start: int | None = None) -> list[int]:
+        """The operations that a fault can hit among the next rows of the row's thread or task, from `start` on; with a negative
+        count, among the last ones up to it."""
         run = self._run(number)
-        context = run.origins.analysis.context
-        rows = np.flatnonzero(context[after + 1 :] == context[cause])[:_NEAR_ROWS] + after + 1
-        return next((self._moment(number, at, "before") for at in rows.tolist() if _injectable(run.columns, at)), None)
+        if run not in self._by_context:
+            rows: dict[int, list[int]] = {}
+            for each, context in enumerate(run.origins.analysis.context.tolist()):
+                rows.setdefault(context, []).append(each)
+            self._by_context[run] = rows
+        own = self._by_context[run][int(run.origins.analysis.context[row])]
+        at = bisect(own, row if start is None else start - 1)
+        near = own[max(0, at + count) : at] if count < 0 else own[at : at + count]
+        return [each for each in near if _injectable(run.columns, each)]
 
     def _moment(self, number: int, row: int, place: Place) -> Moment:
         run, served = self._run(number), self._run(number).origins.served_from
         rows = self._like(run, row)
         rows = rows[rows <= row]
         point, spot = point_of(run.columns.event(row)), _spot(run, row)
-        return Moment(point, place, spot, len(rows), int((rows >= served).sum()), self._rare_before(run, row))
+        return Moment(point, place, spot, len(rows), int((rows >= served).sum()), self._rare_before(number, row))
 
     def _like(self, run: Run, row: int) -> Numbers:
         """The rows of the same process, operation and call stack."""
@@ -226,15 +246,19 @@ class ObservedConflicts:
             self._occurrences[run] = {at: np.array(rows, np.int64) for at, rows in places.items()}
         return self._occurrences[run][key]
 
-    def _rare_before(self, run: Run, row: int) -> tuple[Spot, int] | None:
+    def _rare_before(self, number: int, row: int) -> tuple[Spot, int] | None:
         """The nearest earlier operation of the thread or task that its process does once, and how often this one comes since."""
-        context = run.origins.analysis.context
-        near = np.arange(max(0, row - _NEAR_ROWS), row)[::-1]
-        for at in near[context[near] == context[row]].tolist():
-            if _injectable(run.columns, at) and len(self._like(run, at)) == 1:
+        run = self._run(number)
+        for at in reversed(self._near(number, row, -_NEAR_ROWS)):
+            if at != row and len(self._like(run, at)) == 1:
                 rows = self._like(run, row)
                 return _spot(run, at), int(((rows > at) & (rows <= row)).sum())
         return None
+
+
+def _certainty(rule: str) -> int:
+    """How much a rule of one run says about the others: a state that went well once is harmless; other rules may be chance."""
+    return 2 if rule == SEEN else 0 if rule else 1
 
 
 def _alike(run: Run, row: int) -> tuple[int, int, int]:

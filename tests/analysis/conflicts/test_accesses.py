@@ -53,9 +53,9 @@ def test_a_change_of_a_table_takes_effect_with_the_commit_of_its_thread() -> Non
     story.did("select", "db.read", "SELECT * FROM jobs", target="SELECT jobs state.db")
     story.did("delete", "db.write", "DELETE FROM jobs", target="DELETE jobs state.db")
     assert told(story) == [
-        ("commit", "key jobs state.db", "write"),
-        ("select", "key jobs state.db", "read"),
-        ("delete", "key jobs state.db", "delete"),
+        ("commit", "table jobs state.db", "write"),
+        ("select", "table jobs state.db", "read"),
+        ("delete", "table jobs state.db", "delete"),
     ]
 
 
@@ -67,3 +67,23 @@ def test_objects_have_the_names_that_agents_gave_them() -> None:
         ("put", "object app:jobs[<n>].state", "write"),
         ("look", "object app:jobs[<n>].state", "read"),
     ]
+
+
+def test_the_same_object_of_two_nodes_is_two_objects() -> None:
+    story = Story()
+    for pid in (1, 2):
+        story.did(f"put{pid}", "heap.write", "app:state", pid=pid)
+    assert [access.exact for access in accesses(story.tell())] == ["n1 app:state", "n2 app:state"]
+
+
+def test_only_a_whole_value_replaces_what_was_there() -> None:
+    story = Story()
+    story.did("set", "db.write", store(("SET", ["a"], ["1"])))
+    story.did("push", "db.write", store(("RPUSH", ["a"], ["1"])))
+    story.did("delete", "db.write", store(("DEL", ["a"], [])))
+    story.did("add", "heap.write", "app:items[*]")
+    story.did("assign", "heap.write", "app:items")
+    story.did("append", "file.write", "/a", target="a")
+    story.did("make", "file.create", "/a", target="a")
+    columns = story.tell()
+    assert [story.name(access.row) for access in accesses(columns) if access.whole] == ["set", "delete", "assign", "make"]

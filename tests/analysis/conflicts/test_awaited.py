@@ -113,14 +113,21 @@ def test_a_thread_that_waits_for_the_answer_to_its_own_request_may_not(story: St
     assert (pair.rule, pair.own_request) == ("", True)
 
 
-def test_a_thread_that_comes_back_to_a_wait_again_and_again_consumes_work(story: Story) -> None:
+@pytest.mark.parametrize(("objects", "rule"), [(("e@1",) * 4, FOR_WORK), (("e@2", "e@3", "e@4", "e@5"), "")])
+def test_a_thread_that_waits_for_the_same_object_again_and_again_consumes_work(
+    story: Story, objects: tuple[str, ...], rule: str
+) -> None:
+    """A thread that waits for answers has a new object for each."""
     story.did("request", "net.send")
     story.did("requested", "net.recv", pid=2)
-    for n in range(4):
-        story.did(f"wait{n}", "event.wait", "e@1", at="app:wait#1")
+    for n, name in enumerate(objects):
+        t = story.now + 1
+        story.did(f"wait{n}", "event.wait", name, at="app:wait#1", t=t, end=t + 2)
+        story.did(f"set{n}", "event.set", name, thread="T3", t=t + 1)
+        story.now = t + 2
     wait_for_message(story, at="app:wait#1")
     [pair] = found(story, ("request", "requested"), PAIRS[1])
-    assert pair.rule == FOR_WORK
+    assert pair.rule == rule
 
 
 def test_clients_are_never_crashed(story: Story) -> None:

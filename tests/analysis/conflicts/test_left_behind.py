@@ -127,8 +127,9 @@ def test_other_nodes_read_only_shared_files() -> None:
 
 
 @pytest.mark.parametrize("role", ["store", "master"])
-def test_objects_live_on_other_nodes_only(role: str) -> None:
-    """A message of n1 changes an object on n2, which n2 reads when it handles a message of the restarted n1."""
+def test_objects_on_other_nodes_live_on(role: str) -> None:
+    """A message of n1 changes an object on n2, which n2 reads when it handles a message of the restarted n1. Roles don't
+    matter."""
 
     def change(run: OneRun, life: int, op: str) -> None:
         pid = 10 * life + 1
@@ -144,7 +145,7 @@ def test_objects_live_on_other_nodes_only(role: str) -> None:
     good_origins = Origins(good.analysed(("send0", "recv0")))
     crashed = Crashed(Origins(bad.analysed(("send1", "recv1"))), "n1", 5000)
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
-    assert told(found) == ({("write", "app:jobs[<n>].commit", True)} if role == "master" else set())
+    assert told(found) == {("write", "app:jobs[<n>].commit", True)}
 
 
 def test_what_a_handler_writes_only_for_a_moment_stays_nowhere() -> None:
@@ -192,3 +193,29 @@ def test_the_source_shows_checks_and_harmless_reads(tmp_path: Path) -> None:
     columns = bad.columns
     rules = {columns.stacks[int(columns.stack[pair.read.row])][0]: (pair.rule, pair.impact) for pair in found if pair.after}
     assert rules == {exists: ("", "raise"), opens: (CHECKED, ""), looks: (HARMLESS, "")}
+
+
+def test_keys_of_a_store_are_read_by_whichever_node_recovers() -> None:
+    resource = '{"store":"redis:1/0","kind":"redis","do":[["%s",["leader"],["n1"]]]}'
+    good, bad = OneRun(1), OneRun(2)
+    good.did("claim", "db.write", resource % "SET", pid=1, node="n1")
+    bad.file("write", "log")
+    bad.now += 10
+    bad.did("look", "db.read", resource % "GET", pid=2, at="app:take_over#1")
+    bad.file("stat", "other", reborn=True)
+    found = pairs(good, bad, 5)
+    assert told(found) == {("write", "leader", True)}
+
+
+def test_the_write_of_another_node_before_the_first_own_one_is_a_state_too() -> None:
+    resource = '{"store":"redis:1/0","kind":"redis","do":[["SET",["leader"],["x"]]]}'
+    good, bad = OneRun(1), OneRun(2)
+    good.did("other", "db.write", resource, pid=3, role="other")
+    good.did("claim", "db.write", resource, pid=1, node="n1")
+    bad.file("write", "log")
+    bad.now += 10
+    bad.did("look", "db.read", resource.replace("SET", "GET"), pid=2, at="app:take_over#1")
+    bad.file("stat", "other", reborn=True)
+    found = pairs(good, bad, 5)
+    assert told(found) == {("write", "leader", True), ("write", "leader", False)}
+    assert {good.name(pair.before.row) for pair in found if pair.before} == {"other"}

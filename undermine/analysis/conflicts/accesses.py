@@ -42,13 +42,17 @@ _STATEMENTS: dict[str, Effect] = {
     "CREATE": "create",
 }
 _RENAME = "file.rename"
+_SOME_ITEM = "[*]"
+"""The end of a name that stands for all items of a container."""
+_SETS = frozenset({"SET", "GETSET", "SETEX", "PSETEX", "MSET"})
+"""Commands that replace the whole value of a key."""
 _ARROW = " -> "
 
 
 class Resource(NamedTuple):
     """The name of a resource that runs agree on."""
 
-    kind: Literal["file", "key", "object"]
+    kind: Literal["file", "key", "table", "object"]
     name: str
     """With placeholders for numbers and ids."""
 
@@ -69,6 +73,8 @@ class Access(NamedTuple):
     exact: str
     """The name of the resource in this run."""
     effect: Effect
+    whole: bool = False
+    """Does it replace everything that was there?"""
 
     @property
     def changes(self) -> bool:
@@ -85,21 +91,26 @@ def _to_files(columns: Columns) -> Iterator[Access]:
         target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
         op = columns.name(row)
         if op != _RENAME:
-            yield Access(row, Resource("file", target), exact, _FILES[op])
+            yield Access(row, Resource("file", target), exact, _FILES[op], _FILES[op] in ("create", "delete"))
             continue
         old, _, new = target.partition(_ARROW)
         old_exact, _, new_exact = exact.partition(_ARROW)
-        yield Access(row, Resource("file", old), old_exact, "delete")
-        yield Access(row, Resource("file", new), new_exact, "create")
+        yield Access(row, Resource("file", old), old_exact, "delete", whole=True)
+        yield Access(row, Resource("file", new), new_exact, "create", whole=True)
 
 
 def _to_objects(columns: Columns) -> Iterator[Access]:
+    """Accesses to objects. Nodes have objects with the same names, so the exact name begins with the node."""
     known: dict[int, Resource] = {}
+    nodes = [process.node for process in columns.processes]
     for op, effect in _HEAP.items():
         rows = columns.find(op)
-        for row, target, exact in zip(rows.tolist(), columns.target[rows].tolist(), columns.resource[rows].tolist(), strict=True):
+        values = (columns.target[rows].tolist(), columns.resource[rows].tolist(), columns.process[rows].tolist())
+        for row, target, exact, process in zip(rows.tolist(), *values, strict=True):
             resource = known.get(target) or known.setdefault(target, Resource("object", columns.text(target)))
-            yield Access(row, resource, columns.text(exact), effect)
+            name = columns.text(exact)
+            whole = effect == "write" and not name.endswith(_SOME_ITEM)
+            yield Access(row, resource, f"{nodes[process]} {name}", effect, whole)
 
 
 def keys_accessed(columns: Columns) -> Iterator[Access]:
@@ -111,7 +122,8 @@ def keys_accessed(columns: Columns) -> Iterator[Access]:
                 exact = f"{operation.store} {key}"
                 for effect in _effects(command.effect):
                     if effect not in CHANGES or not command.effect.takes or key in got:
-                        yield Access(operation.row, Resource("key", masked(key)), exact, effect)
+                        whole = effect in CHANGES and (command.effect.ends or command.name in _SETS)
+                        yield Access(operation.row, Resource("key", masked(key)), exact, effect, whole)
 
 
 def _to_tables(columns: Columns) -> Iterator[Access]:
@@ -126,7 +138,7 @@ def _to_tables(columns: Columns) -> Iterator[Access]:
         if effect in CHANGES:
             same = (columns.process[commits] == columns.process[row]) & (columns.thread[commits] == columns.thread[row])
             row = next(iter(commits[same & (commits > row)].tolist()), row)
-        yield Access(row, Resource("key", table), exact, effect)
+        yield Access(row, Resource("table", table), exact, effect, verb in ("DROP", "CREATE"))
 
 
 def _effects(effect: CommandEffect) -> Iterator[Effect]:

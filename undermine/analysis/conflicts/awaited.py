@@ -8,7 +8,7 @@ with the name of the rule, so that they can be counted.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -32,7 +32,7 @@ FOR_WORK = "the thread waits for work"
 
 POLL = "poll"
 _OFTEN = 4
-"""A thread that waits at least this number of times at one place may be a consumer of work."""
+"""A thread that waits at least this number of times for the same object may be a consumer of work."""
 _HANDLERS_MAX = 2
 """Without other evidence, the answer to the loop's own request ended it, if at most this number of messages was handled during
 the last pause."""
@@ -103,16 +103,14 @@ class _Finder:
         return "" if on_behalf else FOR_WORK
 
     def _is_consumer(self, wait: int) -> bool:
-        """Does the thread or task come back to this wait again and again, and never receive a message itself? Others hand it
-        their work."""
-        context = int(self._analysis.context[wait])
-        return self._times[context, int(self._columns.stack[wait])] >= _OFTEN and context not in self._receivers
+        """Do others hand the thread or task its work? It waits for the same object again and again, and receives no message
+        itself. Whoever waits for an answer has a new object each time."""
+        return self._times[self._wait_key(wait)] >= _OFTEN and int(self._analysis.context[wait]) not in self._receivers
 
     @cached_property
-    def _times(self) -> Counter[tuple[int, int]]:
-        """By thread or task, and call stack: the number of waits there."""
-        rows = np.flatnonzero(np.isin(self._columns.op, self._wait_ops))
-        return Counter(zip(self._analysis.context[rows].tolist(), self._columns.stack[rows].tolist(), strict=True))
+    def _times(self) -> Counter[tuple[int, int, int]]:
+        """By thread or task, call stack and object: the number of waits that a signal ended."""
+        return Counter(map(self._wait_key, np.unique(self._analysis.blocking.target).tolist()))
 
     @cached_property
     def _receivers(self) -> frozenset[int]:
@@ -157,7 +155,7 @@ class _Finder:
         """Did the limit run out, at this wait or an adjacent one, and the thread or task waited on at the same place?"""
         columns = self._columns
         rows = self._same_waits.get(self._wait_key(wait), [])
-        at = rows.index(wait)
+        at = bisect_left(rows, wait)
         for first, second in itertools.pairwise(rows[max(0, at - 1) : at + 2]):
             ran_out = columns.end[first] and columns.end[first] - columns.t[first] >= columns.size[first]
             if ran_out and self._same_call(first, second):
@@ -193,11 +191,15 @@ class _Finder:
 
     def polls(self) -> Iterator[AwaitedMessage]:
         for loop in poll_loops(self._analysis):
-            if self._origins.node[loop.last] == CLIENT:
+            if self._origins.node[loop.last] == CLIENT or self._is_single(loop):
                 continue
             for signal, message, evidence in (*self._signals(loop), *self._changes_of_stores(loop)):
                 own = self._own(loop.last, signal)
                 yield AwaitedMessage(loop.last, signal, message, POLL, evidence, own, self._poll_rule(loop, message, own))
+
+    def _is_single(self, loop: PollLoop) -> bool:
+        """Does the source show that the only pause isn't in a loop?"""
+        return len(loop.pauses) == 1 and self._program.dependence.in_loop(self._source_stack(loop.last)) is None
 
     def _poll_rule(self, loop: PollLoop, message: int, own: bool) -> str:
         if self._origins.node[message] == CLIENT:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undermine.analysis.conflicts.accesses import Access, Resource, accesses
+from undermine.analysis.conflicts.accesses import Access, Effect, Resource, accesses
 from undermine.analysis.conflicts.origins import Mask, Origins
 from undermine.analysis.conflicts.recovery import Usual, recovery
 from undermine.model.columns import Columns
@@ -148,31 +148,41 @@ class _Finder:
         self, crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str], program: TargetProgram
     ) -> None:
         self._crashed, self._fault_free, self._program = crashed, fault_free, program
-        self._impacts: dict[tuple[str, ...], tuple[Impact, ...] | Unknown] = {}
+        self._impacts: dict[tuple[tuple[str, ...], str], tuple[Impact, ...] | Unknown] = {}
+        self._checked: dict[tuple[Site, str], bool] = {}
         self._run = Run(crashed.origins)
         self._recovery = recovery(crashed.origins, crashed.at_ns, usual, named)
         self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
         self._role = next(p.role for p in self._run.columns.processes if p.node == crashed.node)
 
     def pairs(self) -> Iterator[LeftBehind]:
-        """One pair for each write, read and resource by place, if possible one whose names are equal."""
+        """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names
+        are equal."""
         reads = self._reads()
-        found: dict[tuple[object, ...], LeftBehind] = {}
+        found: dict[tuple[Resource, Site, Effect, Site, bool], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
-        for number, run, write, before in self._writes():
-            alike = (_state(run, write), _tail(write), before is None)
+        for number, run, write, before, is_first in self._writes():
+            stays = write.resource.kind != "object" or write in run.last_of_handlers
+            alike = (_state(run, write), _tail(write), is_first, stays)
             if alike in seen:
                 continue
             seen.add(alike)
             for read in self._readers(write, reads):
-                key = (write.resource, run.site(write), write.effect, self._run.site(read), before is None)
-                exact = _tail(write) == _tail(read)
-                if (key not in found or (exact and not found[key].exact)) and self._conflict(run, write, read):
-                    found[key] = self._pair(number, run, write, before, read)
-        for pair in found.values():
+                key = (write.resource, run.site(write), write.effect, self._run.site(read), is_first)
+                if self._conflict(run, write, read):
+                    pair = self._pair(number, run, write, before, read, stays=stays)
+                    known = found.get(key)
+                    if known is None or _better(pair) > _better(known):
+                        found[key] = pair
+        for key, pair in found.items():
             yield pair
-            if pair.before is None and pair.rule != PASSING:
-                yield self._with_rule(pair._replace(after=False), None)
+            if key[-1] and pair.rule != PASSING:
+                yield self._before(pair)
+
+    def _before(self, pair: LeftBehind) -> LeftBehind:
+        """The same pair with the state before the write: that of another node's write, or nothing."""
+        run = self._run if pair.run < 0 else self._fault_free[pair.run]
+        return self._with_rule(pair._replace(after=False), _state(run, pair.before) if pair.before else None)
 
     def _readers(self, write: Access, reads: Mapping[Resource, Sequence[Access]]) -> Iterator[Access]:
         """The reads of the same resource, and for names that come or go, the listings of their folder."""
@@ -180,12 +190,12 @@ class _Finder:
         if write.resource.kind == "file" and write.effect != "write":
             yield from (read for read in reads.get(write.resource.folder, ()) if read.effect == "list")
 
-    def _pair(self, number: int, run: Run, write: Access, before: Access | None, read: Access) -> LeftBehind:
+    def _pair(
+        self, number: int, run: Run, write: Access, before: Access | None, read: Access, *, stays: bool
+    ) -> LeftBehind:
         exact, restarted = _tail(write) == _tail(read), self._run.origins.node[read.row] == self._crashed.node
         pair = LeftBehind(write.resource, write, True, number, before, read, exact, restarted)
-        if write.resource.kind == "object" and write not in run.last_of_handlers:
-            return pair._replace(rule=PASSING)
-        return self._with_rule(pair, _state(run, write))
+        return self._with_rule(pair, _state(run, write)) if stays else pair._replace(rule=PASSING)
 
     def _with_rule(self, pair: LeftBehind, state: State | None) -> LeftBehind:
         if self._is_reset(pair.read):
@@ -201,20 +211,15 @@ class _Finder:
 
     # --- writes of nodes that may crash
 
-    def _writes(self) -> Iterator[tuple[int, Run, Access, Access | None]]:
-        """The writes of the crashed node, and in fault-free runs those of all nodes of its role, each with the one before."""
-        yield from ((-1, self._run, *both) for both in self._own_changes)
-        for number, run in enumerate(self._fault_free):
-            nodes = frozenset(p.node for p in run.columns.processes if p.role == self._role)
-            for write, before in _changes(run, run.origins.of_nodes(nodes)):
-                yield number, run, write, before
-
-    @cached_property
-    def _own_changes(self) -> list[tuple[Access, Access | None]]:
-        """The changes that the crashed node made before it crashed."""
+    def _writes(self) -> Iterator[tuple[int, Run, Access, Access | None, bool]]:
+        """The writes of the crashed node, and in fault-free runs those of all nodes of its role, each with the write before it.
+        The last value: does no write of theirs come before it?"""
         own = self._run.origins.of_nodes(frozenset({self._crashed.node}))
         own[self._crash_row :] = False
-        return _changes(self._run, own)
+        yield from ((-1, self._run, *each) for each in _changes(self._run, own))
+        for number, run in enumerate(self._fault_free):
+            nodes = frozenset(p.node for p in run.columns.processes if p.role == self._role)
+            yield from ((number, run, *each) for each in _changes(run, run.origins.of_nodes(nodes)))
 
     # --- reads of recovery
 
@@ -239,15 +244,20 @@ class _Finder:
     def _conflict(self, run: Run, write: Access, read: Access) -> bool:
         """May the read find what the write left?
 
-        The crashed node's own files are read by the restarted node, shared ones by others too. Objects on its heap are lost with
-        it; those on other nodes, which a message of it changed, are read there.
+        Keys of external stores outlive every node. The crashed node's own files are read by the restarted node, shared ones by
+        others too. Objects on its heap are lost with it; those on other nodes, which a message of it changed, are read there.
         """
-        made_elsewhere = run.role(write.row) != self._role
-        if write.resource.kind == "object":
-            return made_elsewhere and run.role(write.row) == self._run.role(read.row)
-        if write.exact in run.shared or read.exact in self._run.shared:
-            return True
-        return not made_elsewhere and self._run.origins.node[read.row] == self._crashed.node
+        by_restarted = self._run.origins.node[read.row] == self._crashed.node
+        match write.resource.kind:
+            case "key":
+                return True
+            case "object":
+                sender = run.origins.remote(write.row)
+                by_message = sender >= 0 and run.role(sender) == self._role
+                return by_message and not by_restarted and run.role(write.row) == self._run.role(read.row)
+            case "file" | "table":
+                shared = write.exact in run.shared or read.exact in self._run.shared
+                return shared or (by_restarted and run.role(write.row) == self._role)
 
     def _is_reset(self, read: Access) -> bool:
         """Did recovery create, overwrite or delete the resource before it reads it?"""
@@ -259,16 +269,21 @@ class _Finder:
         """By exact name: the first row at which recovery replaces the resource."""
         found: dict[str, int] = {}
         for access in self._run.accesses:
-            replaces = access.effect in ("create", "delete") or (access.changes and access.resource.kind != "file")
-            if replaces and self._recovery[access.row]:
+            if access.whole and self._recovery[access.row]:
                 found.setdefault(access.exact, access.row)
         return found
 
     def _is_checked(self, read: Access) -> bool:
         """Does an earlier look of recovery at the same resource control whether this read happens?"""
-        stack = self._source_stack(read)
-        before = {self._source_stack(look) for look in self._looks_at.get(read.exact, ()) if look.row < read.row} - {stack}
-        return any(isinstance(self._program.dependence.controls(look, stack), Why) for look in before)
+        key = (self._run.site(read), read.exact)
+        if key not in self._checked:
+            second = self._source_stack(read)
+            firsts = {self._question(look) for look in self._looks_at.get(read.exact, ()) if look.row < read.row}
+            controls = self._program.dependence.controls
+            self._checked[key] = any(
+                isinstance(controls(first, second, place, self._place(read)), Why) for first, place in firsts if first != second
+            )
+        return self._checked[key]
 
     @cached_property
     def _looks_at(self) -> dict[str, list[Access]]:
@@ -280,10 +295,17 @@ class _Finder:
         return found
 
     def _impact(self, read: Access) -> tuple[Impact, ...] | Unknown:
-        stack = self._source_stack(read)
-        if stack not in self._impacts:
-            self._impacts[stack] = self._program.dependence.impact(stack)
-        return self._impacts[stack]
+        question = self._question(read)
+        if question not in self._impacts:
+            self._impacts[question] = self._program.dependence.impact(*question)
+        return self._impacts[question]
+
+    def _question(self, access: Access) -> tuple[tuple[str, ...], str]:
+        """How the source knows the access: by its call stack, and by its place if it is one to an object."""
+        return self._source_stack(access), self._place(access)
+
+    def _place(self, access: Access) -> str:
+        return _tail(access) if access.resource.kind == "object" else ""
 
     def _source_stack(self, access: Access) -> tuple[str, ...]:
         role, _, stack = self._run.site(access)
@@ -301,15 +323,23 @@ class _Finder:
         return (read.row, "delete") in self._run.effects
 
 
-def _changes(run: Run, rows: Mask) -> list[tuple[Access, Access | None]]:
-    """The changes among these rows, each with the change of the same resource before it."""
+def _changes(run: Run, rows: Mask) -> list[tuple[Access, Access | None, bool]]:
+    """The changes among these rows, each with the change of the same resource before it, by whichever node, and whether none of
+    these rows changed it before."""
     last: dict[str, Access] = {}
+    changed: set[str] = set()
     found = []
     for access in run.accesses:
         if access.changes and rows[access.row]:
-            found.append((access, last.get(access.exact)))
+            found.append((access, last.get(access.exact), access.exact not in changed))
+            changed.add(access.exact)
+        if access.changes:
             last[access.exact] = access
     return found
+
+
+def _better(pair: LeftBehind) -> tuple[bool, bool]:
+    return pair.rule != PASSING, pair.exact
 
 
 def _looks(columns: Columns, access: Access) -> bool:
@@ -318,7 +348,9 @@ def _looks(columns: Columns, access: Access) -> bool:
 
 
 def _tail(access: Access) -> str:
-    """The exact name without the part that differs between runs: as many parts of a path as the masked name has."""
-    if access.resource.kind != "file":
+    """The exact name without the part that differs between runs and nodes. A path keeps as many parts as the masked name has."""
+    if access.resource.kind in ("object", "table"):
+        return access.exact.partition(" ")[2]
+    if access.resource.kind == "key":
         return access.exact
     return "/".join(access.exact.split("/")[-(access.resource.name.count("/") + 1) :])

@@ -97,7 +97,8 @@ class Origins:
     def caused_by(self, seeds: Mask) -> Mask:
         """The seeds and everything that they caused, directly or not."""
         found: list[bool] = seeds.tolist()
-        for row, cause in enumerate(self._cause):  # nearly all causes come before their effects
+        for row in self._in_order:
+            cause = self._cause[row]
             if cause >= 0 and found[cause]:
                 found[row] = True
         return np.array(found, bool)
