@@ -207,7 +207,7 @@ class Fcatch:
         text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
         evidence = [
             _evidence("trace", f"recovery {verb} it", left.read),
-            _evidence("trace", f"the node does a {pair.write.effect} of it", left.write),
+            _evidence("trace", _BY[pair.resource.kind].format(pair.write.effect), left.write),
         ]
         if pair.before and left.before:
             evidence.append(_evidence("trace", f"the {pair.before.effect} before that", left.before))
@@ -224,6 +224,13 @@ class Fcatch:
         self._remarks = ["; ".join(said)]
 
 
+_BY = {
+    "file": "the node does a {} of it",
+    "key": "the node does a {} of it",
+    "table": "the node does a {} of it",
+    "object": "a message of the node leads to this {} of it",
+}
+"""Who writes a resource, by its kind."""
 _VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}
 
 
