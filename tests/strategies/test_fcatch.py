@@ -146,7 +146,7 @@ def test_a_message_that_another_node_waits_for_is_lost_in_three_ways() -> None:
     plans, _ = predicted(waiting())
     assert [type(plan.steps[0].fault) for plan in plans] == [Crash, Error, Drop]
     assert {point_at(plan.steps[0].trigger).get("loc") for plan in plans} == {"app:report#1"}
-    assert plans[0].why == "n1 waits for it without a time limit"
+    assert plans[0].why == "n1 waits for this message without a time limit"
 
 
 def test_a_plan_that_a_rule_drops_names_the_rule() -> None:
@@ -197,7 +197,19 @@ def test_only_the_faults_that_the_user_allows() -> None:
 def test_it_says_what_it_found_and_dropped() -> None:
     strategy = Fcatch()
     given = told(waiting())
-    list(strategy.propose(told(waiting(), runs=observed(strategy, given))))
-    (remark,) = strategy.remarks()
-    assert "1 awaited messages" in remark
+    runs = observed(strategy, given)
+    assert strategy.remarks() == ["first come the runs to learn from; the predictions follow when they have finished"]
+    list(strategy.propose(told(waiting(limit_ns=100_000 * MS), runs=runs)))
+    assert strategy.remarks() == [
+        f"awaited messages: 1; writes that recovery may find: 0; to try: 0; 1 dropped: {LIMITED}"
+    ]
     assert strategy.remarks() == []
+
+
+def test_waits_and_writes_take_turns() -> None:
+    trace = waiting()
+    for each in storing().events:
+        trace.events.append(msgspec.structs.replace(each, t_ns=each.t_ns + 60 * MS, end_ns=each.end_ns + 60 * MS))
+    faulty = crashed()
+    plans, _ = predicted(trace, faulty)
+    assert [point_at(plan.steps[0].trigger).get("op") for plan in plans[:3]] == ["net.send", "file.create", "net.send"]

@@ -12,6 +12,7 @@ Never starts a process.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,6 +77,7 @@ class Fcatch:
         observing = [plan for plan in self._observing(history) if plan.id not in history.settled]
         if observing:
             yield from (Candidate(plan) for plan in observing)
+            self._remarks = ["first come the runs to learn from; the predictions follow when they have finished"]
             return
         waits, left = self.conflicts(history)
         self.heap = False  # its runs are slower with it, and the runs to learn from are over
@@ -138,9 +140,10 @@ class Fcatch:
         return self._known.awaited(history.fault_free), self._known.left(history.fault_free, self._crashed(history))
 
     def _candidates(self, waits: Sequence[Awaited], left: Sequence[Left], history: History) -> list[Candidate]:
-        """The candidates of the pairs that no rule excludes, the most promising first."""
-        found = merged([*self._of_waits(waits, history), *self._of_left(left, history)])
-        return sorted(found, key=lambda candidate: -candidate.score)
+        """The candidates of the pairs that no rule excludes. Both kinds take turns, the most promising first."""
+        kinds = (self._of_waits(waits, history), self._of_left(left, history))
+        in_turns = itertools.zip_longest(*(sorted(kind, key=lambda candidate: -candidate.score) for kind in kinds))
+        return merged(filter(None, itertools.chain.from_iterable(in_turns)))
 
     def _dropped(self, waits: Sequence[Awaited], left: Sequence[Left], kept: set[str], history: History) -> Iterator[Dropped]:
         """The plans that rules exclude, each once."""
@@ -150,13 +153,15 @@ class Fcatch:
                 yield dropped
 
     def _of_waits(self, waits: Iterable[Awaited], history: History) -> Iterator[Candidate]:
+        times: Counter[tuple[str, ...]] = Counter()
         for awaited in waits:
             if awaited.pair.rule:
                 continue
             reason = self._why_wait(awaited)
             for fault, score in _losses(self._possible(awaited.moment, history)):
-                score += 2.0 * awaited.pair.own_request
+                score += awaited.pair.own_request - times[awaited.site]
                 yield Candidate(self._plan(awaited.moment, fault, history, reason.text), (reason,), score)
+            times[awaited.site] += 1  # each wait has a turn before any has a second one
 
     def _of_left(self, left: Iterable[Left], history: History) -> Iterator[Candidate]:
         for each in _few_reads(one for one in left if not one.pair.rule):
@@ -199,7 +204,7 @@ class Fcatch:
         pair, node = awaited.pair, awaited.wait.node
         ended = f"the wait ended by {pair.kind}: {pair.evidence}"
         evidence = (_evidence("wait", f"{node} waits", awaited.wait), _evidence("trace", ended, awaited.signal))
-        return Reason(f"{node} waits for it without a time limit", evidence)
+        return Reason(f"{node} waits for this message without a time limit", evidence)
 
     def _why_left(self, left: Left) -> Reason:
         pair = left.pair
@@ -215,7 +220,7 @@ class Fcatch:
 
     def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: int, history: History) -> None:
         rules = Counter(filter(None, [*(one.pair.rule for one in waits), *(one.pair.rule for one in left)]))
-        said = [f"{len(waits)} awaited messages and {len(left)} writes that recovery may find, {kept} to try"]
+        said = [f"awaited messages: {len(waits)}; writes that recovery may find: {len(left)}; to try: {kept}"]
         said += [f"{count} dropped: {rule}" for rule, count in rules.most_common()]
         tried = [run for run in history.runs if run.status == "fired" and run.plan.why != _WHY_OBSERVE]
         if tried:
@@ -257,7 +262,7 @@ def _kills(plan: Plan) -> bool:
 
 def _losses(faults: Sequence[Fault]) -> Iterator[tuple[Fault, float]]:
     """The faults that keep a message from being sent, each with its score: a crash, a connection error, a silent loss."""
-    for kinds, score in (((Crash, Reboot), 10.0), ((Error,), 8.0), ((Drop,), 7.0)):
+    for kinds, score in (((Crash, Reboot), 10.0), ((Error,), 4.0), ((Drop,), 2.0)):
         found = [fault for fault in faults if isinstance(fault, kinds)]
         if found:
             yield min(found, key=lambda fault: kinds.index(type(fault))), score

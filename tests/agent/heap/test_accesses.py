@@ -525,3 +525,22 @@ def test_the_accelerator_has_the_same_numbers() -> None:
 def test_the_family_is_only_observed_if_asked_for() -> None:
     assert FAMILIES["heap"].asked
     assert not FAMILIES["heap"].always
+
+
+def test_objects_that_python_destroys_last_can_still_be_used(run: Any) -> None:
+    """Python removes what others added to its builtins before it destroys what `sys` refers to."""
+    outcome = run("""
+        import os, sys
+
+        class Last:
+            def __init__(self, say=os.write):
+                self.name = "last"
+                self.say = say
+
+            def __del__(self):
+                self.say(1, b"gone " + self.name.encode())
+
+        def main():
+            sys.kept = Last()
+    """)
+    assert "gone last" in outcome.out, outcome.err

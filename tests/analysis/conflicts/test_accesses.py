@@ -87,3 +87,12 @@ def test_only_a_whole_value_replaces_what_was_there() -> None:
     story.did("make", "file.create", "/a", target="a")
     columns = story.tell()
     assert [story.name(access.row) for access in accesses(columns) if access.whole] == ["set", "delete", "assign", "make"]
+
+
+def test_a_command_that_takes_a_lock_looks_first() -> None:
+    story = Story()
+    story.did("try", "db.write", store(("HSETNX", ["locks"], ["a", "1"])))
+    story.did("set", "db.write", store(("SET", ["lock"], ["1", "NX", "EX", "5"])))
+    story.did("put", "db.write", store(("SET", ["value"], ["NX"])))
+    looked = {name for name, _, effect in told(story) if effect == "exists"}
+    assert looked == {"try", "set"}

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from undermine.analysis.reading.naming import masked
 from undermine.analysis.stores.commands import TABLES, CommandEffect, nothing
-from undermine.analysis.stores.operations import MARK, StoreReader
+from undermine.analysis.stores.operations import MARK, Command, StoreReader
 from undermine.model.columns import Columns
 
 Effect = Literal["create", "write", "delete", "read", "exists", "list"]
@@ -124,6 +124,13 @@ def keys_accessed(columns: Columns) -> Iterator[Access]:
                     if effect not in CHANGES or not command.effect.takes or key in got:
                         whole = effect in CHANGES and (command.effect.ends or command.name in _SETS)
                         yield Access(operation.row, Resource("key", masked(key)), exact, effect, whole)
+                if _only_if_absent(command):
+                    yield Access(operation.row, Resource("key", masked(key)), exact, "exists")
+
+
+def _only_if_absent(command: Command) -> bool:
+    """Does the command write only if nothing is there, as one that takes a lock does?"""
+    return command.name.endswith("SETNX") or (command.name == "SET" and "NX" in map(str.upper, command.values[1:]))
 
 
 def _to_tables(columns: Columns) -> Iterator[Access]:

@@ -8,6 +8,7 @@ interpreter itself reads (`python script.py`).
 from __future__ import annotations
 
 import _frozen_importlib_external as external
+import atexit
 import builtins
 import marshal
 import os
@@ -24,9 +25,12 @@ _AGENT = os.path.dirname(os.path.abspath(__file__))
 
 
 def install(agent) -> None:
-    setattr(builtins, HOOK, hooks(agent))
+    hook = hooks(agent)
+    setattr(builtins, HOOK, hook)
     if not agent.config["heap"]:
         return
+    rewritten_modules: set = set()
+    atexit.register(_outlive_builtins, rewritten_modules, hook)
     kept = Kept(agent.config.get("accelerator", ""))
     loader = external.SourceFileLoader
     counts = target_modules(agent.sites.packages)
@@ -40,6 +44,7 @@ def install(agent) -> None:
         busy, state.busy = state.busy, True
         try:
             code = kept.code(self.get_data(self.path), self.path)
+            rewritten_modules.add(fullname)
         except Exception:  # the original reports what is wrong with the module
             code = None
         finally:
@@ -49,6 +54,15 @@ def install(agent) -> None:
     # Python removes its own frames from the traceback of an error in an imported module, by the name of their file.
     get_code.__code__ = get_code.__code__.replace(co_filename=original.__code__.co_filename)
     loader.get_code = dressed(get_code, original)  # type: ignore[method-assign]
+
+
+def _outlive_builtins(names: set, hook) -> None:
+    """Give rewritten modules the hook themselves. Python restores its own builtins before it destroys the last objects, whose
+    `__del__` may use the hook."""
+    for name in names:
+        module = sys.modules.get(name)
+        if module is not None:
+            vars(module).setdefault(HOOK, hook)
 
 
 class Kept:
