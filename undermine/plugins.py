@@ -25,8 +25,8 @@ from undermine.strategies.random import Random
 from undermine.strategies.sieve import Sieve
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
-    "fcatch": Fcatch,
     "sieve": Sieve,
+    "fcatch": Fcatch,
     "prefail": Prefail,
     "exhaustive": Exhaustive,
     "random": Random,
@@ -34,7 +34,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
 """The built-in strategies. A class is called without arguments or, if it has a struct `Options`, with the options of
 [strategies.NAME].
 
-The strategies that predict most have their first turn first.
+The strategies that predict most have their first turn first; `fcatch` uses its first turn to learn.
 """
 
 
