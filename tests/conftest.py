@@ -25,3 +25,8 @@ def store(tmp_path: Path) -> Iterator[CampaignStore]:
     opened = CampaignStore(tmp_path / "campaign")
     yield opened
     opened.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take minutes, so that the others run beside them and not before."""
+    items.sort(key=lambda item: "first" not in item.keywords)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pathlib
 
 import msgspec
+import pytest
 
 from undermine import api
 from undermine.api.hunting import HuntResult
 from undermine.config.load import load
 
+pytestmark = pytest.mark.first
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
 
 
