@@ -12,7 +12,6 @@ Never starts a process.
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,8 +26,9 @@ from undermine.model.plan import At, Plan, Step, final_at, nodes_hit
 from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.program.dependence import IMPACTS
-from undermine.protocols import Dropped, History, PastRun, PossibleFault
+from undermine.protocols import Dropped, History, PastRun
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts, Shown
+from undermine.strategies.recovery_order import dealt
 
 _SHARES = {"early": 0.2, "middle": 0.5, "late": 0.9}
 """The share of client operations that have begun when a node crashes."""
@@ -108,17 +108,14 @@ class Fcatch:
         trigger = _during_workload(history, share)
         if trigger is None:
             return
-        found: dict[tuple[str, type[Fault]], PossibleFault] = {}
+        found: dict[tuple[str, str], Crash | Reboot] = {}
         for possible in injectable(history.possible_faults):
             fault = possible.fault
             if isinstance(fault, (Crash, Reboot)) and not fault.nodes:
-                key = (possible.point.get("role"), type(fault))
-                if key not in found or possible.point.get("node") < found[key].point.get("node"):
-                    found[key] = possible
-        for (_, _), possible in sorted(found.items(), key=lambda item: (item[0][0], item[0][1].__name__)):
-            nodes = self._nodes(history, possible.point.get("role"))
-            node = nodes[history.seed % len(nodes)]
-            fault = msgspec.structs.replace(possible.fault, nodes=(node,))
+                found.setdefault((possible.point.get("role"), type(fault).__name__), fault)
+        for (role, _), fault in sorted(found.items(), key=lambda item: item[0]):
+            nodes = self._nodes(history, role)
+            fault = msgspec.structs.replace(fault, nodes=(nodes[history.seed % len(nodes)],))
             yield Plan((Step(trigger, fault),), history.seed, self.name, _WHY_OBSERVE)
 
     def _nodes(self, history: History, role: str) -> list[str]:
@@ -142,8 +139,7 @@ class Fcatch:
     def _candidates(self, waits: Sequence[Awaited], left: Sequence[Left], history: History) -> list[Candidate]:
         """The candidates of the pairs that no rule excludes. Both kinds take turns, the most promising first."""
         kinds = (self._of_waits(waits, history), self._of_left(left, history))
-        in_turns = itertools.zip_longest(*(sorted(kind, key=lambda candidate: -candidate.score) for kind in kinds))
-        return merged(filter(None, itertools.chain.from_iterable(in_turns)))
+        return merged(dealt([sorted(kind, key=lambda candidate: -candidate.score) for kind in kinds]))
 
     def _dropped(self, waits: Sequence[Awaited], left: Sequence[Left], kept: set[str], history: History) -> Iterator[Dropped]:
         """The plans that rules exclude, each once."""
@@ -210,9 +206,10 @@ class Fcatch:
         pair = left.pair
         when, verb = "after" if pair.after else "before", _VERBS[pair.read.effect]
         text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
+        by = "a message of the node leads to this" if pair.resource.kind == "object" else "the node does a"
         evidence = [
             _evidence("trace", f"recovery {verb} it", left.read),
-            _evidence("trace", _BY[pair.resource.kind].format(pair.write.effect), left.write),
+            _evidence("trace", f"{by} {pair.write.effect} of it", left.write),
         ]
         if pair.before and left.before:
             evidence.append(_evidence("trace", f"the {pair.before.effect} before that", left.before))
@@ -229,13 +226,6 @@ class Fcatch:
         self._remarks = ["; ".join(said)]
 
 
-_BY = {
-    "file": "the node does a {} of it",
-    "key": "the node does a {} of it",
-    "table": "the node does a {} of it",
-    "object": "a message of the node leads to this {} of it",
-}
-"""Who writes a resource, by its kind."""
 _VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}
 
 

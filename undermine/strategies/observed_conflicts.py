@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
-from undermine.analysis.conflicts.recovery import Usual
+from undermine.analysis.conflicts.recovery import Usual, crashed_node
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
+from undermine.analysis.reading.rows import can_be_hit
 from undermine.model.columns import Columns, Numbers
 from undermine.model.plan import At, Place, Then, Trigger
-from undermine.model.point import INJECTABLE_FAMILIES, REST, Point, phase_point, point_of, stack_id
+from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.protocols import TargetProgram
 
 _NEAR_ROWS = 200
@@ -34,7 +35,6 @@ class Moment(NamedTuple):
 
     point: Point
     place: Place
-    spot: Spot
     nth: int
     """Which occurrence in its process it is."""
     nth_served: int
@@ -42,6 +42,10 @@ class Moment(NamedTuple):
     after: tuple[Spot, int] | None = None
     """For an operation that is too frequent to be counted: a rare one of the same thread or task before it, and which occurrence
     it is, counted from there."""
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.point)
 
     @property
     def serving(self) -> bool:
@@ -100,6 +104,71 @@ class Left(NamedTuple):
         return self.moment.spot, self.moment.place, pair.resource, pair.write.effect, self.written_at, pair.after
 
 
+class _ObservedRun(Run):
+    """A run, and its moments at which faults can be injected."""
+
+    @cached_property
+    def _by_context(self) -> dict[int, list[int]]:
+        """By thread or task: its rows, by time."""
+        found: dict[int, list[int]] = {}
+        for row, context in enumerate(self.origins.analysis.context.tolist()):
+            found.setdefault(context, []).append(row)
+        return found
+
+    @cached_property
+    def can_be_hit(self) -> list[bool]:
+        """For each row: can a fault be injected there?"""
+        found: list[bool] = can_be_hit(self.columns).tolist()
+        return found
+
+    @cached_property
+    def _occurrences(self) -> dict[tuple[int, int, int], Numbers]:
+        """By process, operation and call stack: the rows that a fault can hit."""
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for row in np.flatnonzero(self.can_be_hit).tolist():
+            found.setdefault(self._place(row), []).append(row)
+        return {place: np.array(rows, np.int64) for place, rows in found.items()}
+
+    def _place(self, row: int) -> tuple[int, int, int]:
+        columns = self.columns
+        return int(columns.process[row]), int(columns.op[row]), int(columns.stack[row])
+
+    def moment(self, row: int, place: Place) -> Moment:
+        rows = self._occurrences[self._place(row)]
+        rows = rows[rows <= row]
+        served = int((rows >= self.origins.served_from).sum())
+        return Moment(self._point(row), place, len(rows), served, self._rare_before(row))
+
+    def before(self, row: int) -> Moment | None:
+        """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
+        near = self._near(row, -_NEAR_ROWS)
+        return self.moment(near[-1], "before") if near else None
+
+    def next(self, cause: int, after: int) -> Moment | None:
+        """Before the next operation, after the row `after`, of the thread or task that caused it."""
+        near = self._near(cause, _NEAR_ROWS, after)
+        return self.moment(near[0], "before") if near else None
+
+    def _near(self, row: int, count: int, after: int | None = None) -> list[int]:
+        """The operations that a fault can hit among the next rows of the row's thread or task, later than `after`; with a
+        negative count, among the last ones up to the row."""
+        own = self._by_context[int(self.origins.analysis.context[row])]
+        at = bisect(own, row if after is None else after)
+        near = own[max(0, at + count) : at] if count < 0 else own[at : at + count]
+        return [each for each in near if self.can_be_hit[each]]
+
+    def _rare_before(self, row: int) -> tuple[Spot, int] | None:
+        """The nearest earlier operation of the thread or task that its process does once, and how often this one comes since."""
+        rows = self._occurrences[self._place(row)]
+        for at in reversed(self._near(row, -_NEAR_ROWS)):
+            if at != row and len(self._occurrences[self._place(at)]) == 1:
+                return Spot.of(self._point(at)), int(((rows > at) & (rows <= row)).sum())
+        return None
+
+    def _point(self, row: int) -> Point:
+        return point_of(self.columns.event(row))
+
+
 class ObservedConflicts:
     """The conflicts of one campaign. Each run with a crash may add some."""
 
@@ -109,16 +178,14 @@ class ObservedConflicts:
         self._columns = columns
         self._program = program
         self._named = tuple(recovery_functions)
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, _ObservedRun] = {}
         self._awaited: dict[int, list[Awaited]] = {}
         self._left: dict[tuple[int, tuple[int, ...]], list[Left]] = {}
-        self._by_context: dict[Run, dict[int, list[int]]] = {}
-        self._occurrences: dict[Run, dict[tuple[int, int, int], Numbers]] = {}
         self._usual: tuple[tuple[int, ...], Usual] | None = None
 
-    def _run(self, number: int) -> Run:
+    def _run(self, number: int) -> _ObservedRun:
         if number not in self._runs:
-            self._runs[number] = Run(Origins(analyse(self._columns(number))))
+            self._runs[number] = _ObservedRun(Origins(analyse(self._columns(number))))
         return self._runs[number]
 
     # --- waits
@@ -139,7 +206,7 @@ class ObservedConflicts:
     def _awaited_in(self, number: int) -> Iterator[Awaited]:
         run = self._run(number)
         for pair in awaited_messages(run.origins, self._program):
-            if moment := self._before(number, pair.message):
+            if moment := run.before(pair.message):
                 wait, signal = self._shown(number, pair.wait), self._shown(number, pair.signal)
                 yield Awaited(pair, moment, wait, signal, self._stack(number, pair.wait))
 
@@ -165,15 +232,8 @@ class ObservedConflicts:
                 if known is None or _certainty(each.pair.rule) > _certainty(known.pair.rule):
                     found[each.state, each.site] = each
             if number not in fault_free:
-                self._forget(number)
+                self._runs.pop(number, None)  # its pairs are known, and traces are large
         return list(found.values())
-
-    def _forget(self, number: int) -> None:
-        """Free the memory of a run whose pairs are known."""
-        if number in self._runs:
-            run = self._runs.pop(number)
-            self._occurrences.pop(run, None)
-            self._by_context.pop(run, None)
 
     def _left_in(self, number: int, at_ns: int, fault_free: tuple[int, ...]) -> Iterator[Left]:
         run = self._run(number)
@@ -183,120 +243,28 @@ class ObservedConflicts:
         if self._usual is None or self._usual[0] != fault_free:
             self._usual = fault_free, Usual([self._run(each).origins.analysis for each in fault_free])
         others = [self._run(each) for each in fault_free]
-        role = run.role(_first_row(run.columns, node))
-        for pair in left_behind(Crashed(run.origins, node, at_ns), others, self._usual[1], self._named, self._program):
+        crashed = Crashed(run, node, at_ns)
+        for pair in left_behind(crashed, others, self._usual[1], self._named, self._program):
             written_in = number if pair.run < 0 else fault_free[pair.run]
-            if moment := self._crash_at(written_in, pair, role):
+            if moment := _crash_at(self._run(written_in), pair, crashed.role):
                 read, write = self._shown(number, pair.read.row), self._shown(written_in, pair.write.row)
                 before = self._shown(written_in, pair.before.row) if pair.before else None
                 stacks = self._stack(number, pair.read.row), self._stack(written_in, pair.write.row)
                 yield Left(pair, moment, read, write, before, *stacks)
 
-    def _crash_at(self, number: int, pair: LeftBehind, role: str) -> Moment | None:
-        """The moment at which a node of the role must crash, so that recovery finds this state."""
-        run, row = self._run(number), pair.write.row
-        is_own = run.role(row) == role and pair.resource.kind != "object"
-        if is_own and _injectable(run.columns, row):
-            return self._moment(number, row, "after" if pair.after else "before")
-        cause = row if is_own else run.origins.remote(row)
-        if cause < 0 or run.role(cause) != role:
-            return None
-        return self._next(number, cause, row) if pair.after else self._before(number, cause)
 
-    # --- moments
-
-    def _before(self, number: int, row: int) -> Moment | None:
-        """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
-        near = self._near(number, row, -_NEAR_ROWS)
-        return self._moment(number, near[-1], "before") if near else None
-
-    def _next(self, number: int, cause: int, after: int) -> Moment | None:
-        """Before the next operation, after the row `after`, of the thread or task that caused it."""
-        near = [row for row in self._near(number, cause, _NEAR_ROWS, after + 1) if row > after]
-        return self._moment(number, near[0], "before") if near else None
-
-    def _near(self, number: int, row: int, count: int, start: int | None = None) -> list[int]:
-        """The operations that a fault can hit among the next rows of the row's thread or task, from `start` on; with a negative
-        count, among the last ones up to it."""
-        run = self._run(number)
-        if run not in self._by_context:
-            rows: dict[int, list[int]] = {}
-            for each, context in enumerate(run.origins.analysis.context.tolist()):
-                rows.setdefault(context, []).append(each)
-            self._by_context[run] = rows
-        own = self._by_context[run][int(run.origins.analysis.context[row])]
-        at = bisect(own, row if start is None else start - 1)
-        near = own[max(0, at + count) : at] if count < 0 else own[at : at + count]
-        return [each for each in near if _injectable(run.columns, each)]
-
-    def _moment(self, number: int, row: int, place: Place) -> Moment:
-        run, served = self._run(number), self._run(number).origins.served_from
-        rows = self._like(run, row)
-        rows = rows[rows <= row]
-        point, spot = point_of(run.columns.event(row)), _spot(run, row)
-        return Moment(point, place, spot, len(rows), int((rows >= served).sum()), self._rare_before(number, row))
-
-    def _like(self, run: Run, row: int) -> Numbers:
-        """The rows of the same process, operation and call stack."""
-        key = _alike(run, row)
-        if run not in self._occurrences:
-            places: dict[tuple[int, int, int], list[int]] = {}
-            for each in np.flatnonzero(_can_be_hit(run.columns)).tolist():
-                places.setdefault(_alike(run, each), []).append(each)
-            self._occurrences[run] = {at: np.array(rows, np.int64) for at, rows in places.items()}
-        return self._occurrences[run][key]
-
-    def _rare_before(self, number: int, row: int) -> tuple[Spot, int] | None:
-        """The nearest earlier operation of the thread or task that its process does once, and how often this one comes since."""
-        run = self._run(number)
-        for at in reversed(self._near(number, row, -_NEAR_ROWS)):
-            if at != row and len(self._like(run, at)) == 1:
-                rows = self._like(run, row)
-                return _spot(run, at), int(((rows > at) & (rows <= row)).sum())
+def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
+    """The moment at which a node of the role must crash, so that recovery finds this state. The run shows the write."""
+    row = pair.write.row
+    is_own = run.role(row) == role and pair.resource.kind != "object"
+    if is_own and run.can_be_hit[row]:
+        return run.moment(row, "after" if pair.after else "before")
+    cause = row if is_own else run.origins.remote(row)
+    if cause < 0 or run.role(cause) != role:
         return None
+    return run.next(cause, row) if pair.after else run.before(cause)
 
 
 def _certainty(rule: str) -> int:
     """How much a rule of one run says about the others: a state that went well once is harmless; other rules may be chance."""
     return 2 if rule == SEEN else 0 if rule else 1
-
-
-def _alike(run: Run, row: int) -> tuple[int, int, int]:
-    columns = run.columns
-    return int(columns.process[row]), int(columns.op[row]), int(columns.stack[row])
-
-
-def _can_be_hit(columns: Columns) -> npt.NDArray[np.bool_]:
-    """Which rows are operations that faults can hit."""
-    ops = [n for n, text in enumerate(columns.strings) if text.partition(".")[0] in INJECTABLE_FAMILIES and "." in text]
-    return np.isin(columns.op, ops)
-
-
-def _spot(run: Run, row: int) -> Spot:
-    locs = run.columns.stacks[int(run.columns.stack[row])]
-    return Spot(run.role(row), run.columns.name(row), locs[0], stack_id(locs))
-
-
-def _injectable(columns: Columns, row: int) -> bool:
-    return columns.name(row).partition(".")[0] in INJECTABLE_FAMILIES
-
-
-def _first_row(columns: Columns, node: str) -> int:
-    processes = [n for n, process in enumerate(columns.processes) if process.node == node]
-    return int(np.flatnonzero(np.isin(columns.process, processes))[0])
-
-
-def crashed_node(columns: Columns, at_ns: int) -> str:
-    """The node that a fault at this time killed: the one whose next life begins first. "" if none was."""
-    begun: dict[int, int] = {}
-    for process, t in zip(*np.unique(columns.process, return_index=True), strict=True):
-        begun[int(process)] = int(columns.t[t])
-    first: dict[str, int] = {}
-    for process in columns.processes:
-        first[process.node] = min(process.incarnation, first.get(process.node, process.incarnation))
-    lives = [
-        (begun[number], process.node)
-        for number, process in enumerate(columns.processes)
-        if process.incarnation > first[process.node] and begun.get(number, 0) > at_ns
-    ]
-    return min(lives)[1] if lives else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from undermine.analysis.possible_faults import fault_family
 from undermine.model.faults import Fault, failure_of, nodes_of
@@ -14,6 +14,7 @@ from undermine.model.point import Point
 from undermine.protocols import History, PossibleFault, functions_of
 from undermine.strategies.exhaustive import by_weight, family_rank
 
+_Item = TypeVar("_Item")
 _Kinds = dict[tuple[int, str], dict[Hashable, tuple[PossibleFault, list[Plan]]]]
 """Plans by the kind of their last failure and its code location; for each location, also the possible fault of its first plan."""
 
@@ -50,8 +51,8 @@ def _in_turns(kinds: _Kinds, order: Mapping[Point, int]) -> Iterator[Plan]:
     return dealt(rows)
 
 
-def dealt(rows: Sequence[Sequence[Plan]]) -> Iterator[Plan]:
-    """Yield the first plan of each row, then the second of each row, and so on."""
+def dealt(rows: Sequence[Sequence[_Item]]) -> Iterator[_Item]:
+    """Yield the first item of each row, then the second of each row, and so on."""
     for turn in itertools.zip_longest(*rows):
         yield from filter(None, turn)
 

@@ -70,7 +70,7 @@ def faulty(
 
 def pairs(good: OneRun, bad: OneRun, crash_at: float) -> list[LeftBehind]:
     good_origins = Origins(good.analysed())
-    crashed = Crashed(Origins(bad.analysed()), "n1", int(crash_at * 1000))
+    crashed = Crashed(Run(Origins(bad.analysed())), "n1", int(crash_at * 1000))
     return left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
 
 
@@ -143,7 +143,7 @@ def test_objects_on_other_nodes_live_on(role: str) -> None:
     bad.now += 10
     change(bad, 1, "read")
     good_origins = Origins(good.analysed(("send0", "recv0")))
-    crashed = Crashed(Origins(bad.analysed(("send1", "recv1"))), "n1", 5000)
+    crashed = Crashed(Run(Origins(bad.analysed(("send1", "recv1")))), "n1", 5000)
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
     assert told(found) == {("write", "app:jobs[<n>].commit", True)}
 
@@ -161,7 +161,7 @@ def test_what_a_handler_writes_only_for_a_moment_stays_nowhere() -> None:
     bad.did("recv", "net.recv", pid=2, role="master")
     bad.did("read", "heap.read", "app:state", pid=2, role="master")
     good_origins = Origins(good.analysed(("send", "recv")))
-    crashed = Crashed(Origins(bad.analysed(("send", "recv"))), "n1", 5000)
+    crashed = Crashed(Run(Origins(bad.analysed(("send", "recv")))), "n1", 5000)
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2))
     assert {good.name(pair.write.row): pair.rule for pair in found if pair.after} == {"busy": PASSING, "idle": ""}
 
@@ -187,7 +187,7 @@ def test_the_source_shows_checks_and_harmless_reads(tmp_path: Path) -> None:
     for op, loc in (("stat", exists), ("open", opens), ("read", opens), ("stat", looks)):
         bad.file(op, "data", reborn=True, stack=(loc,))
     good_origins = Origins(fault_free().analysed())
-    crashed = Crashed(Origins(bad.analysed()), "n1", 5000)
+    crashed = Crashed(Run(Origins(bad.analysed())), "n1", 5000)
     target = TargetProgram(program.facts(), dependence=Dependence(program))
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2), program=target)
     columns = bad.columns

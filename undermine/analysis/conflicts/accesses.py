@@ -15,7 +15,6 @@ from undermine.model.columns import Columns
 
 Effect = Literal["create", "write", "delete", "read", "exists", "list"]
 CHANGES: frozenset[Effect] = frozenset({"create", "write", "delete"})
-LOOKS: frozenset[Effect] = frozenset({"read", "exists", "list"})
 
 _FILES: dict[str, Effect] = {
     "file.open": "read",

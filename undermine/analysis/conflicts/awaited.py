@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 from bisect import bisect, bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from undermine.analysis.causality.blocking import BLOCKS, LOCK, SEMAPHORE
-from undermine.analysis.conflicts.accesses import keys_accessed
+from undermine.analysis.conflicts.accesses import Access, keys_accessed
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.polling import PollLoop, poll_loops, stays_within
 from undermine.analysis.reading.rows import AT_ONCE
@@ -36,6 +36,7 @@ _OFTEN = 4
 _HANDLERS_MAX = 2
 """Without other evidence, the answer to the loop's own request ended it, if at most this number of messages was handled during
 the last pause."""
+
 
 class AwaitedMessage(NamedTuple):
     """A wait that ended because of a message of another node."""
@@ -73,11 +74,10 @@ class _Finder:
         for signal, wait, kind in zip(edges.source.tolist(), edges.target.tolist(), edges.kind.tolist(), strict=True):
             message = self._message_of(signal, wait)
             if message >= 0:
-                rule = self._rule(wait, signal, message, kind)
-                name = BLOCKS[kind]
-                yield AwaitedMessage(
-                    wait, signal, message, name, f"{name} of the same object", self._own(wait, signal), rule
-                )
+                own, name = self._own(wait, signal), BLOCKS[kind]
+                release = signal if kind in (LOCK, SEMAPHORE) else -1
+                rule = self._rule(wait, message, own, partial(self._is_limited, wait), release)
+                yield AwaitedMessage(wait, signal, message, name, f"{name} of the same object", own, rule)
 
     def _message_of(self, signal: int, wait: int) -> int:
         return -1 if self._origins.node[wait] == CLIENT else self._origins.remote(signal)
@@ -85,22 +85,20 @@ class _Finder:
     def _own(self, wait: int, signal: int) -> bool:
         return self._origins.answers(signal, int(self._analysis.context[wait]), wait)
 
-    def _rule(self, wait: int, signal: int, message: int, kind: int) -> str:
+    def _rule(self, wait: int, message: int, own: bool, is_limited: Callable[[], bool], release: int = -1) -> str:
+        """The rule that excludes a wait; "" if none does. `release`: the row that released the lock that it waited for."""
         if self._origins.node[message] == CLIENT:
             return BY_CLIENT
-        if self._began(wait, message) or (kind in (LOCK, SEMAPHORE) and self._taken_by_same_request(signal, message)):
+        if self._began(wait, message) or (release >= 0 and self._taken_by_same_request(release, message)):
             return SAME_REQUEST
-        return LIMITED if self._is_limited(wait) else self._for_work(wait, signal)
+        if is_limited():
+            return LIMITED
+        on_behalf = own or self._origins.is_requested(wait)
+        return "" if on_behalf and not self._is_consumer(wait) else FOR_WORK
 
     def _began(self, wait: int, message: int) -> bool:
         """Did the message lead to the wait, too? Then without it nobody would wait."""
         return message in self._origins.chain(wait)
-
-    def _for_work(self, wait: int, signal: int) -> str:
-        if self._is_consumer(wait):
-            return FOR_WORK
-        on_behalf = self._origins.is_requested(wait) or self._own(wait, signal)
-        return "" if on_behalf else FOR_WORK
 
     def _is_consumer(self, wait: int) -> bool:
         """Do others hand the thread or task its work? It waits for the same object again and again, and receives no message
@@ -195,21 +193,12 @@ class _Finder:
                 continue
             for signal, message, evidence in (*self._signals(loop), *self._changes_of_stores(loop)):
                 own = self._own(loop.last, signal)
-                yield AwaitedMessage(loop.last, signal, message, POLL, evidence, own, self._poll_rule(loop, message, own))
+                rule = self._rule(loop.last, message, own, partial(self._poll_is_limited, loop))
+                yield AwaitedMessage(loop.last, signal, message, POLL, evidence, own, rule)
 
     def _is_single(self, loop: PollLoop) -> bool:
         """Does the source show that the only pause isn't in a loop?"""
         return len(loop.pauses) == 1 and self._program.dependence.in_loop(self._source_stack(loop.last)) is None
-
-    def _poll_rule(self, loop: PollLoop, message: int, own: bool) -> str:
-        if self._origins.node[message] == CLIENT:
-            return BY_CLIENT
-        if self._began(loop.last, message):
-            return SAME_REQUEST
-        if self._poll_is_limited(loop):
-            return LIMITED
-        on_behalf = own or self._origins.is_requested(loop.last)
-        return "" if on_behalf and not self._is_consumer(loop.last) else FOR_WORK
 
     def _poll_is_limited(self, loop: PollLoop) -> bool:
         """Was a time limit in force that the pauses did not set, or does the loop count or look at a clock to end? Where the
@@ -265,10 +254,14 @@ class _Finder:
                 yield changes[-1], changes[-1], f"it changed the key {key.partition(' ')[2]}, which the loop looks at"
 
     @cached_property
+    def _key_accesses(self) -> list[Access]:
+        return list(keys_accessed(self._columns))
+
+    @cached_property
     def _keys_at(self) -> dict[int, set[str]]:
         """By row: the keys of external stores that it accesses."""
         found: dict[int, set[str]] = {}
-        for access in keys_accessed(self._columns):
+        for access in self._key_accesses:
             found.setdefault(access.row, set()).add(access.exact)
         return found
 
@@ -276,7 +269,7 @@ class _Finder:
     def _key_changes(self) -> dict[str, list[int]]:
         """By key: the rows that change it, by time."""
         found: dict[str, list[int]] = {}
-        for access in keys_accessed(self._columns):
+        for access in self._key_accesses:
             if access.changes:
                 found.setdefault(access.exact, []).append(access.row)
         return found

@@ -1,4 +1,4 @@
-"""What a crashed node leaves behind: a write of the node, and an operation of recovery that reads the same resource.
+"""Pairs of a write that a crashed node leaves behind, and an operation of recovery that reads the same resource.
 
 Recovery reads whatever the crash left there. Runs that went well show one such state. If the node dies a bit earlier or later,
 recovery finds the state before the write, or after it. Writes come from fault-free runs and from the run with the fault, reads
@@ -22,24 +22,16 @@ from undermine.program.dependence import Impact, Unknown, Why
 from undermine.protocols import TargetProgram, no_program
 
 RESET = "recovery writes it before it reads it"
-_CONTENT = frozenset({"file.read", "file.map_read"})
 CHECKED = "an earlier look of recovery at it decides whether it is read"
 HARMLESS = "neither an error nor a message nor a result depends on the read"
 PASSING = "the same handler writes it again, whether the other node lives or not"
 SEEN = "a recovery that went well has found it in this state"
 
+_CONTENT = frozenset({"file.read", "file.map_read"})
 Site = tuple[str, str, tuple[str, ...]]
 """A place in the program: role, operation and call stack."""
 State = tuple[Site, Resource, str]
 """The state of a resource, named by its last write: the place, the resource, the effect."""
-
-
-class Crashed(NamedTuple):
-    """A run in which a node was crashed, and that went well."""
-
-    origins: Origins
-    node: str
-    at_ns: int
 
 
 class LeftBehind(NamedTuple):
@@ -126,6 +118,18 @@ class Run:
         return frozenset(exact for exact, found in nodes.items() if len(found) > 1)
 
 
+class Crashed(NamedTuple):
+    """A run in which a node was crashed, and that went well."""
+
+    run: Run
+    node: str
+    at_ns: int
+
+    @property
+    def role(self) -> str:
+        return next(process.role for process in self.run.columns.processes if process.node == self.node)
+
+
 def left_behind(
     crashed: Crashed,
     fault_free: Sequence[Run],
@@ -136,7 +140,6 @@ def left_behind(
     """All pairs of a write and a read of recovery; one for each pair of call stacks and resource. `named`: functions that are
     part of recovery. The `program` says what depends on a read."""
     return list(_Finder(crashed, fault_free, usual, named, program or no_program()).pairs())
-
 
 
 def _state(run: Run, write: Access) -> State:
@@ -150,10 +153,9 @@ class _Finder:
         self._crashed, self._fault_free, self._program = crashed, fault_free, program
         self._impacts: dict[tuple[tuple[str, ...], str], tuple[Impact, ...] | Unknown] = {}
         self._checked: dict[tuple[Site, str], bool] = {}
-        self._run = Run(crashed.origins)
-        self._recovery = recovery(crashed.origins, crashed.at_ns, usual, named)
+        self._run, self._role = crashed.run, crashed.role
+        self._recovery = recovery(self._run.origins, crashed.at_ns, usual, named)
         self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
-        self._role = next(p.role for p in self._run.columns.processes if p.node == crashed.node)
 
     def pairs(self) -> Iterator[LeftBehind]:
         """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from undermine.analysis.reading.rows import rows_of
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
 from undermine.model.point import CLIENT
@@ -111,6 +112,5 @@ class Origins:
     @cached_property
     def served_from(self) -> int:
         """The first row of a client; the number of rows if no client has an agent."""
-        clients = [n for n, node in enumerate(self.analysis.nodes) if node == CLIENT]
-        rows = np.flatnonzero(np.isin(self.analysis.columns.process, clients))
+        rows = rows_of(self.analysis.columns, CLIENT)
         return int(rows[0]) if len(rows) else len(self.analysis)

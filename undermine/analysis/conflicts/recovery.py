@@ -13,6 +13,7 @@ import numpy as np
 
 from undermine.analysis.conflicts.origins import Mask, Origins
 from undermine.analysis.trace_analysis import TraceAnalysis
+from undermine.model.columns import Columns
 from undermine.model.event import functions
 from undermine.model.point import CLIENT
 
@@ -21,7 +22,7 @@ _Handling = tuple[str, str]
 
 
 class Usual:
-    """Fault-free runs, as far as recovery is told apart by them: their functions, and how often messages of each kind come."""
+    """The facts of fault-free runs that recovery is compared with: their functions, and the number of messages of each kind."""
 
     def __init__(self, runs: Iterable[TraceAnalysis]) -> None:
         self._functions: set[tuple[str, str]] = set()
@@ -73,7 +74,7 @@ def recovery(origins: Origins, from_ns: int, usual: Usual, named: Collection[str
     analysis, columns = origins.analysis, origins.analysis.columns
     from_row = int(np.searchsorted(columns.t, from_ns))
     seeds = np.zeros(len(columns), bool)
-    restarted = np.array(_restarted(analysis) or [False], bool)
+    restarted = np.array(_restarted(columns) or [False], bool)
     own = [row for row in np.flatnonzero(restarted[columns.process]).tolist() if not origins.is_requested(row)]
     seeds[[row for row in own if not origins.is_received(row)]] = True
     new = usual.new_functions(analysis)
@@ -93,9 +94,19 @@ def recovery(origins: Origins, from_ns: int, usual: Usual, named: Collection[str
     return found
 
 
-def _restarted(analysis: TraceAnalysis) -> list[bool]:
+def crashed_node(columns: Columns, at_ns: int) -> str:
+    """The node that a fault at this time killed: the one whose next life begins first. "" if none was."""
+    lives, restarted = [], _restarted(columns)
+    processes, first_rows = np.unique(columns.process, return_index=True)
+    for number, begun_ns in zip(processes.tolist(), columns.t[first_rows].tolist(), strict=True):
+        if restarted[number] and begun_ns > at_ns:
+            lives.append((begun_ns, columns.processes[number].node))
+    return min(lives)[1] if lives else ""
+
+
+def _restarted(columns: Columns) -> list[bool]:
     """For each process: does it belong to a later life of its node?"""
     first: dict[str, int] = {}
-    for process in analysis.columns.processes:
+    for process in columns.processes:
         first[process.node] = min(process.incarnation, first.get(process.node, process.incarnation))
-    return [process.incarnation > first[process.node] for process in analysis.columns.processes]
+    return [process.incarnation > first[process.node] for process in columns.processes]

@@ -16,10 +16,10 @@ import numpy as np
 from undermine.analysis.exposure.compared_limits import COMPARED, LONGEST_S
 from undermine.analysis.exposure.lock_table import TAKES
 from undermine.analysis.pipeline import analyse
-from undermine.analysis.reading.rows import AT_ONCE
+from undermine.analysis.reading.rows import AT_ONCE, can_be_hit, rows_of
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Columns, Numbers
-from undermine.model.point import CLIENT, INJECTABLE_FAMILIES, Point, stack_id
+from undermine.model.point import CLIENT, Point, stack_id
 
 _OCCURRENCES_MAX = 200
 """At most this many occurrences of a spot are examined; they are alike."""
@@ -133,18 +133,14 @@ class _Run:
         return found
 
     def _first_of_clients(self) -> int:
-        clients = [n for n, process in enumerate(self._columns.processes) if process.node == CLIENT]
-        rows = np.flatnonzero(np.isin(self._columns.process, clients))
+        rows = rows_of(self._columns, CLIENT)
         return int(self._columns.t[rows[0]]) if len(rows) else 0
 
     def _spots(self) -> Iterator[tuple[Spot, Numbers]]:
         """The rows of each role, operation and stack. A spot may come twice: with stacks that differ only in line
         numbers."""
         columns = self._columns
-        ops = [
-            n for n, text in enumerate(columns.strings) if text.partition(".")[0] in INJECTABLE_FAMILIES and "." in text
-        ]
-        rows = np.flatnonzero(np.isin(columns.op, ops))
+        rows = np.flatnonzero(can_be_hit(columns))
         if self._before_ns:
             rows = rows[columns.t[rows] <= self._before_ns]
         roles = [process.role for process in columns.processes]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undermine.model.columns import Columns, Numbers
+from undermine.model.point import INJECTABLE_FAMILIES
 
 Array = npt.NDArray[Any]
 NONE = -1
@@ -23,6 +24,19 @@ def resources(columns: Columns, rows: Array) -> Numbers:
     process = np.where(columns.shared[columns.resource[rows]], 0, columns.process[rows]).astype(np.int64)
     found: Numbers = process * len(columns.strings) + columns.resource[rows]
     return found
+
+
+def rows_of(columns: Columns, node: str) -> Numbers:
+    """The rows of a node, or of the clients, by time."""
+    processes = [number for number, process in enumerate(columns.processes) if process.node == node]
+    found: Numbers = np.flatnonzero(np.isin(columns.process, processes))
+    return found
+
+
+def can_be_hit(columns: Columns) -> npt.NDArray[np.bool_]:
+    """For each row: is it an operation at which a fault can be injected?"""
+    ops = [n for n, text in enumerate(columns.strings) if text.partition(".")[0] in INJECTABLE_FAMILIES and "." in text]
+    return np.isin(columns.op, ops)
 
 
 def stable_order(groups: Array, count: int) -> Numbers:

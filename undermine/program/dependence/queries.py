@@ -46,5 +46,5 @@ class Dependence:
         return self._loops.around(wait)
 
     def loop_limit(self, wait: Sequence[str]) -> LoopLimit | Unknown | None:
-        """The limit of the loop around a wait: a clock, or a number of rounds. None: it has none, or there is no loop."""
+        """The limit of the loop around a wait: a clock, or a number of rounds. None: it has none, or the wait isn't in a loop."""
         return self._loops.limit(wait)

@@ -410,7 +410,7 @@ NOT_THERE, DEFAULT, COMPUTED = range(3)
 
 
 def _in_class(cls: type, name: str) -> int:
-    """What a class has under a name. A slot is data of the object: not there."""
+    """The kind of attribute that a class has under a name. A slot doesn't count: it is data of the object."""
     for base in type.__dict__["__mro__"].__get__(cls):
         if name in base.__dict__:
             found = type(base.__dict__[name])
