@@ -115,10 +115,10 @@ def told(
     )
 
 
-def observed(strategy: Fcatch, given: History) -> tuple[PastRun, ...]:
-    """The runs that the strategy learns from, as if all of them had failed: only `faulty` ones are learnt from here."""
+def observed(strategy: Fcatch, given: History, *, failed: bool = False) -> tuple[PastRun, ...]:
+    """The runs that the strategy wants to learn from, covered by others: only `faulty` ones are learnt from here."""
     plans = [each.plan for each in strategy.propose(given) if isinstance(each, Candidate)]
-    return tuple(PastRun(100 + n, 0, n, plan, "fired", True) for n, plan in enumerate(plans))
+    return tuple(PastRun(100 + n, 0, n, plan, "fired", failed, covered=True) for n, plan in enumerate(plans))
 
 
 def predicted(
@@ -140,6 +140,19 @@ def test_it_learns_from_a_crash_of_each_role_while_clients_are_served(crash: str
     assert all(plan.steps[0].trigger == At(PUT, nth=nth) for plan in plans)
     hit = {(type(plan.steps[0].fault), nodes_of(plan.steps[0].fault)) for plan in plans}
     assert {(Crash, ("n1",)), (Reboot, ("n1",)), (Crash, ("m2",)), (Reboot, ("m2",))} <= hit
+
+
+def test_a_crash_that_fails_teaches_nothing_so_another_time_follows() -> None:
+    strategy, runs = Fcatch(), tuple[PastRun, ...]()
+    times = []
+    for _ in range(4):
+        given = told(waiting(), runs=runs)
+        often = tuple(msgspec.structs.replace(seen, count=10) if seen.point == PUT else seen for seen in given.points)
+        new = observed(strategy, msgspec.structs.replace(given, points=often), failed=True)
+        moments = (final_at(run.plan.steps[0].trigger) for run in new)
+        times.append({moment.nth for moment in moments if moment and moment.point == PUT})
+        runs += new
+    assert times == [{3}, {5}, {9}, set()]
 
 
 def test_a_message_that_another_node_waits_for_is_lost_in_three_ways() -> None:

@@ -103,20 +103,25 @@ class Fcatch:
     # --- runs to learn from
 
     def _observing(self, history: History) -> Iterator[Plan]:
-        """For each role, a crash with and without a restart while clients are served."""
-        share = _SHARES.get(self._options.crash, random.Random(history.seed).random())
-        trigger = _during_workload(history, share)
-        if trigger is None:
-            return
+        """For each role, a crash with and without a restart while clients are served. If such a run fails, it doesn't show a
+        recovery that works, and a crash at another time follows."""
         found: dict[tuple[str, str], Crash | Reboot] = {}
         for possible in injectable(history.possible_faults):
             fault = possible.fault
             if isinstance(fault, (Crash, Reboot)) and not fault.nodes:
                 found.setdefault((possible.point.get("role"), type(fault).__name__), fault)
+        failed = {run.plan.id for run in history.runs if run.failed}
+        triggers = dict.fromkeys(filter(None, (_during_workload(history, share) for share in self._shares(history))))
         for (role, _), fault in sorted(found.items(), key=lambda item: item[0]):
             nodes = self._nodes(history, role)
             fault = msgspec.structs.replace(fault, nodes=(nodes[history.seed % len(nodes)],))
-            yield Plan((Step(trigger, fault),), history.seed, self.name, _WHY_OBSERVE)
+            plans = [Plan((Step(trigger, fault),), history.seed, self.name, _WHY_OBSERVE) for trigger in triggers]
+            yield from plans[: 1 + next((n for n, plan in enumerate(plans) if plan.id not in failed), len(plans))]
+
+    def _shares(self, history: History) -> list[float]:
+        """The share of client operations that have begun at the crash; the other times follow the user's choice."""
+        first = _SHARES.get(self._options.crash, random.Random(history.seed).random())
+        return list(dict.fromkeys((first, *_SHARES.values())))
 
     def _nodes(self, history: History, role: str) -> list[str]:
         return sorted({seen.point.get("node") for seen in history.points if seen.point.get("role") == role})
