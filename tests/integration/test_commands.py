@@ -86,9 +86,9 @@ def test_a_plan_can_name_the_content_of_an_operation(project, capsys: pytest.Cap
     at = {"trigger": "at", "point": {"op": "db.write", "content": "k3"}, "place": "before"}
     (project.folder / "plan.json").write_text(json.dumps({"steps": [{"trigger": at, "fault": {"fault": "crash"}}]}))
     project.json("replay", "plan.json", "--no-control")
-    runs = (project.folder / ".undermine/replay/runs").iterdir()
-    moments = [moment.point for run in runs for moment in load_record(RunDir(run)).moments]
-    assert {(point["content"], point["target"]) for point in moments} == {("k3", "put other")}
+    records = [load_record(RunDir(run)) for run in (project.folder / ".undermine/replay/runs").iterdir()]
+    moments = [moment.point for record in records for moment in record.moments]
+    assert {(point["content"], point["target"]) for point in moments} == {("k3", "put other")}, records
 
 
 def test_check_says_why_there_is_no_accelerator(project, monkeypatch: pytest.MonkeyPatch) -> None:
