@@ -15,7 +15,7 @@ from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.model.run import RunView, Verdict
-from undermine.protocols import Arranges, Capped, HasPolicies, Heap, History, Remarks, Traced
+from undermine.protocols import Arranges, Capped, Content, HasPolicies, Heap, History, Remarks, Traced
 
 BASE = """
 [roles.store]
@@ -185,7 +185,7 @@ def test_a_strategy_has_the_abilities_whose_attributes_it_has() -> None:
             return []
 
     class Able(Plain):
-        policies, cap, traced, heap = ("first_read",), 3, True, True
+        policies, cap, traced, heap, content = ("first_read",), 3, True, True, True
 
         def arrange(self, plans: Sequence[Plan], history: History) -> Sequence[Plan]:
             return plans
@@ -193,9 +193,9 @@ def test_a_strategy_has_the_abilities_whose_attributes_it_has() -> None:
         def remarks(self) -> list[str]:
             return ["a word"]
 
-    abilities = (HasPolicies, Arranges, Capped, Traced, Heap, Remarks)
-    assert [isinstance(Able(), ability) for ability in abilities] == [True] * 6
-    assert [isinstance(Plain(), ability) for ability in abilities] == [False] * 6
+    abilities = (HasPolicies, Arranges, Capped, Traced, Heap, Content, Remarks)
+    assert [isinstance(Able(), ability) for ability in abilities] == [True] * 7
+    assert [isinstance(Plain(), ability) for ability in abilities] == [False] * 7
 
 
 def test_a_script_may_hand_in_a_strategy_of_its_own(tmp_path: Path) -> None:

@@ -124,6 +124,21 @@ class StacksLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frames_max: int
 
 
+class TokenLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tokens of contents."""
+
+    edge_bytes: int
+    text_bytes_min: int
+    text_bytes_max: int
+    number_min: int
+    number_bits_max: int
+    decimal_digits_max: int
+    hex_digits_min: int
+    hex_digits_max: int
+    binary_bytes_max: int
+    digests_max: int
+
+
 class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The numbers of the wire."""
 
@@ -134,6 +149,7 @@ class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content_mark: str
     content_chars_max: int
     heap_records_max: int
+    tokens: TokenLimits
     events: EventLayout
     state: StateLayout
     stacks: StacksLimits

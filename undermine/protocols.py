@@ -215,9 +215,9 @@ class Strategy(Protocol):
     with reasons. It may also yield plans that its own rules drop, so that the tool can count them and say why.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
-    `Counted`, `Follows`, `Traced`, `Heap`, `Remarks`. A strategy implements a protocol by having its attribute; it need not
-    import or inherit anything. A base class with defaults would require both, and a plug-in that forgot to inherit from it would
-    fail late.
+    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Remarks`. A strategy implements a protocol by having its attribute; it
+    need not import or inherit anything. A base class with defaults would require both, and a plug-in that forgot to inherit from
+    it would fail late.
     """
 
     name: str
@@ -294,6 +294,22 @@ class Heap(Protocol):
 
     @property
     def heap(self) -> bool: ...
+
+
+@runtime_checkable
+class Content(Protocol):
+    """A strategy that needs to know which data operations move: if `content` is true at first, agents record tokens of the bytes
+    that are read, received, written and sent, in the same runs as for `Heap`."""
+
+    @property
+    def content(self) -> bool: ...
+
+
+def asked_by(strategy: object) -> frozenset[str]:
+    """The families that a strategy asks for now, besides those of full traces."""
+    heap = isinstance(strategy, Heap) and strategy.heap
+    content = isinstance(strategy, Content) and strategy.content
+    return frozenset(["heap"] * heap + ["content"] * content)
 
 
 @runtime_checkable

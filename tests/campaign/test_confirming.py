@@ -71,13 +71,27 @@ def test_re_runs_and_controls_wait_longer_and_observe_everything(engine, store) 
     assert engine.runner.conditions == [*[Conditions()] * 3, *[patient] * 4]
 
 
-def test_a_strategy_may_ask_for_the_heap_in_its_own_runs_and_in_those_it_learns_from(engine, store) -> None:
+@pytest.mark.parametrize("family", ["heap", "content"])
+def test_a_strategy_may_ask_for_a_family_in_its_own_runs_and_in_those_it_learns_from(engine, store, family: str) -> None:
     asks = Fixed("a", crash())
-    asks.heap = True
+    setattr(asks, family, True)
     observed(engine, store, [asks, Fixed("b", crash("app:b#1"))], lambda run: "").run(ENDLESS)
-    with_heap = [name for name, given in zip(engine.runner.strategies, engine.runner.conditions, strict=True) if given.heap]
-    assert with_heap == [*["baseline"] * 2, "a"]
-    assert all(given.observe_all == given.heap for given in engine.runner.conditions)
+    runs = list(zip(engine.runner.strategies, engine.runner.conditions, strict=True))
+    assert [name for name, given in runs if getattr(given, family)] == [*["baseline"] * 2, "a"]
+    assert all(given.observe_all == getattr(given, family) for _, given in runs)
+    assert not any(getattr(given, other) for _, given in runs for other in {"heap", "content"} - {family})
+
+
+def test_a_strategy_asks_for_a_family_only_until_it_has_learnt_enough(engine, store) -> None:
+    class Learns(Fixed):
+        content = True
+
+        def propose(self, history):
+            self.content = False
+            return super().propose(history)
+
+    observed(engine, store, [Learns("a", crash())], lambda run: "").run(ENDLESS)
+    assert [given.content for given in engine.runner.conditions] == [True, True, False]
 
 
 def test_a_symptom_that_appears_without_the_fault_too_is_flaky(engine, store) -> None:

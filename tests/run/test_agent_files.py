@@ -127,6 +127,14 @@ def test_agents_record_the_heap_only_if_the_run_asks_for_it(config: Config, tmp_
     assert asked.make_client()["heap"] is False, "functions that nodes send it have hooks"
 
 
+def test_agents_record_tokens_of_contents_only_if_the_run_asks_for_it(config: Config, tmp_path: Path) -> None:
+    infos = nodes("a", "b", "c")
+    assert "content" not in files(config, tmp_path, infos).make(infos[0], 1)
+    asked = AgentFiles(config, RunDir(tmp_path / "run"), infos, Plan(), tmp_path / "s.sock", content=True)
+    assert asked.make(infos[0], 1)["content"] is True
+    assert "content" not in asked.make_client()
+
+
 def test_the_agent_of_clients_watches_and_nothing_is_done_to_it(config: Config, tmp_path: Path) -> None:
     everywhere = Step(At(Point.of({"op": "net.send"})), Crash())
     made = files(config, tmp_path, nodes("127.0.0.1", "127.0.0.1", "127.0.0.1"), everywhere).make_client()

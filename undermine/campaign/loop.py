@@ -49,7 +49,6 @@ from undermine.protocols import (
     Checker,
     Counted,
     Follows,
-    Heap,
     History,
     PastRun,
     PointSeen,
@@ -59,6 +58,7 @@ from undermine.protocols import (
     Strategy,
     TargetProgram,
     Traced,
+    asked_by,
 )
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
@@ -105,11 +105,11 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        heap = {s.name: s for s in strategies if isinstance(s, Heap) and s.heap}
-        traced = frozenset((*heap, *(s.name for s in strategies if isinstance(s, Traced) and s.traced)))
+        asking = {s.name: s for s in strategies if asked_by(s)}
+        traced = frozenset((*asking, *(s.name for s in strategies if isinstance(s, Traced) and s.traced)))
         if self._config.hunt.steps > 1 and traced:  # any run may be extended by any strategy
             traced = frozenset(s.name for s in strategies)
-        self.plan_runner.heap, self.plan_runner.traced = heap, traced
+        self.plan_runner.ask(asking, traced)
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
         self._tried = Landings()

@@ -30,7 +30,7 @@ from undermine.model.plan import At, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunRecord, RunView, Verdict
-from undermine.protocols import Checker, Heap, PointSeen
+from undermine.protocols import Checker, PointSeen, Strategy, asked_by
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import RunDir, load_record, load_view, save_record, tidy
@@ -78,15 +78,18 @@ class PlanRunner:
         self._store = store
         self.checkers = tuple(checkers)
         self._listen = listener
-        self.traced: frozenset[str] = frozenset()
-        """The strategies in whose runs agents observe everything. If there are any, agents do so in fault-free and benign runs
-        too."""
-        self.heap: Mapping[str, Heap] = {}
-        """The strategies, by name, whose runs also have accesses to the heap for as long as they want. If there are any,
-        fault-free and benign runs have them too."""
+        self._traced: frozenset[str] = frozenset()
+        self._asking: Mapping[str, Strategy] = {}
+        self._asked: frozenset[str] = frozenset()
         self.coverage: Coverage | None = None
         """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
+
+    def ask(self, asking: Mapping[str, Strategy], traced: frozenset[str]) -> None:
+        """Set the strategies, by name, that ask for more families in their runs for as long as they want, and those in whose
+        runs agents observe everything. Fault-free and benign runs have all that any strategy asks for at first."""
+        self._asking, self._traced = asking, traced
+        self._asked = frozenset(family for strategy in asking.values() for family in asked_by(strategy))
 
     def measure(self) -> Coverage:
         """Count the runs so far, and from now on every run that ends. Call it after the fault-free runs."""
@@ -203,10 +206,11 @@ class PlanRunner:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
             learnt_from = slot.kind in LEARNT_FROM
-            wants_heap = slot.strategy in self.heap and self.heap[slot.strategy].heap
+            asked = self._asked if learnt_from else asked_by(self._asking.get(slot.strategy))
             return Conditions(
-                observe_all=slot.strategy in self.traced or (learnt_from and bool(self.traced)),
-                heap=wants_heap or (learnt_from and bool(self.heap)),
+                observe_all=slot.strategy in self._traced or (learnt_from and bool(self._traced)),
+                heap="heap" in asked,
+                content="content" in asked,
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 

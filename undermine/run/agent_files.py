@@ -42,6 +42,7 @@ class AgentFiles:
         *,
         observe_all: bool = False,
         heap: bool = False,
+        content: bool = False,
     ) -> None:
         self._config = config
         self._run = run
@@ -51,6 +52,7 @@ class AgentFiles:
         self._contents = contents
         self._observe_all = observe_all
         self._heap = heap
+        self._content = content
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
         """The configuration for the agents of this start of the node. `cgroup` is the node's folder in the cgroup tree."""
@@ -65,6 +67,7 @@ class AgentFiles:
             "stacks_signal": STACKS_SIGNAL,
             **observed(self._config, self._plan, everything=self._observe_all),
             **({"heap": True} if self._heap else {}),
+            **({"content": True} if self._content else {}),
             **self._for_runtime(info, role),
             **self._contents_of(info.id),
             "variables": variables(self._config, info, slots),

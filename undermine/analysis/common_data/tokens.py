@@ -1,0 +1,72 @@
+"""The tokens of the data that operations move, as digests: those that agents recorded, and those of other texts.
+
+`protocol/README.md` says what a token is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+from undermine.agent_protocol import WIRE
+from undermine.model.columns import Columns
+
+TOKENS = "content.tokens"
+
+_LIMITS = WIRE.tokens
+_ENDLESS = 1 << _LIMITS.number_bits_max
+_RUN = re.compile(rb"[A-Za-z0-9_-]+")
+_DECIMAL = re.compile(rb"[0-9]{1,%d}" % _LIMITS.decimal_digits_max)
+_HEX = re.compile(rb"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (_LIMITS.hex_digits_min, _LIMITS.hex_digits_max))
+
+
+def tokens_of(data: bytes) -> frozenset[str]:
+    """The digests of the tokens in a buffer."""
+    return _sample({*_in_runs(data), *_in_binary(data)})
+
+
+def tokens_by_row(columns: Columns) -> dict[int, frozenset[str]]:
+    """The digests that agents recorded, by the row of the operation that moved the data."""
+    rows = columns.find(TOKENS)
+    values = (getattr(columns, name)[rows].tolist() for name in ("process", "size", "resource"))
+    digests = {(process, seq): resource for process, seq, resource in zip(*values, strict=True)}
+    if not digests:
+        return {}
+    moved = zip(columns.process.tolist(), columns.seq.tolist(), strict=True)
+    return {row: frozenset(columns.text(digests[key]).split()) for row, key in enumerate(moved) if key in digests}
+
+
+def _in_runs(data: bytes) -> Iterator[str]:
+    edge = _LIMITS.edge_bytes
+    for part in (data,) if len(data) <= 2 * edge else (data[:edge], data[-edge:]):
+        for run in _RUN.findall(part):
+            if _LIMITS.text_bytes_min <= len(run) <= _LIMITS.text_bytes_max:
+                yield f"{crc32(run):08x}{len(run):02x}"
+            if _DECIMAL.fullmatch(run):
+                yield from _number(int(run))
+            if found := _HEX.fullmatch(run):
+                yield from _number(int(found[1], 16))
+
+
+def _in_binary(data: bytes) -> Iterator[str]:
+    data = data[: _LIMITS.binary_bytes_max]
+    if 0 not in data:
+        return
+    for width in (4, 8):
+        for at in range(len(data) - width + 1):
+            window = data[at : at + width]
+            if window[0] == 0:
+                yield from _number(int.from_bytes(window, "big"))
+            if window[-1] == 0:
+                yield from _number(int.from_bytes(window, "little"))
+
+
+def _number(number: int) -> Iterator[str]:
+    if _LIMITS.number_min <= number < _ENDLESS:
+        yield f"n{number:x}"
+
+
+def _sample(digests: Iterable[str]) -> frozenset[str]:
+    by_crc = sorted(digests, key=lambda digest: (crc32(digest.encode()), digest))
+    return frozenset(by_crc[: _LIMITS.digests_max])
