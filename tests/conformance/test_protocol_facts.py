@@ -116,6 +116,21 @@ WIRE_FACTS = (
     Fact("the mark before a content", WIRE.content_mark, SUBJECTS + "CONTENT_MARK", SUBJECT + "CONTENT_MARK"),
     Fact("the characters of a content", WIRE.content_chars_max, SUBJECTS + "CONTENT_MAX", SUBJECT + "CONTENT_MAX"),
     Fact("the heap accesses of a process", WIRE.heap_records_max, "heap.accesses:RECORDS_MAX", "heap.HeapRecorder.RECORDS_MAX"),
+    *(
+        Fact(f"the {words} of tokens", getattr(WIRE.tokens, name), f"content.tokens:{python}")
+        for words, name, python in (
+            ("bytes at an edge", "edge_bytes", "EDGE_BYTES"),
+            ("least bytes of texts", "text_bytes_min", "TEXT_MIN"),
+            ("most bytes of texts", "text_bytes_max", "TEXT_MAX"),
+            ("least number", "number_min", "NUMBER_MIN"),
+            ("bits of numbers", "number_bits_max", "NUMBER_BITS"),
+            ("decimal digits", "decimal_digits_max", "DECIMAL_MAX"),
+            ("least hexadecimal digits", "hex_digits_min", "HEX_MIN"),
+            ("most hexadecimal digits", "hex_digits_max", "HEX_MAX"),
+            ("bytes with binary numbers", "binary_bytes_max", "BINARY_BYTES"),
+            ("digests", "digests_max", "DIGESTS_MAX"),
+        )
+    ),
     Fact("the first bytes of a chunk", WIRE.events.magic, WRITER + "MAGIC", FILE + "MAGIC"),
     Fact("the bytes of a chunk", WIRE.events.chunk_bytes, WRITER + "CHUNK", FILE + "CHUNK"),
     *(

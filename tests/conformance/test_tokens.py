@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_tool import interpreters
+from waiting import HANG_S
 
 from undermine.analysis.common_data.tokens import tokens_of
+from undermine.resources import python_agent_dir
 
 VECTORS = json.loads((Path(__file__).resolve().parent / "tokens.json").read_text())
 
@@ -21,3 +25,26 @@ def buffer_of(vector: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 def test_the_core_finds_the_tokens_of_a_buffer(vector: dict[str, Any]) -> None:
     assert sorted(tokens_of(buffer_of(vector))) == vector["digests"].split()
+
+
+IN_PYTHON = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from undermine_agent.content.moved import out
+from undermine_agent.content.tokens import Tokens
+
+for line in sys.stdin:
+    found = Tokens()
+    found.add(*out(None, (bytes.fromhex(line),)))
+    print(found.text())
+"""
+
+
+@pytest.mark.parametrize("python", interpreters().values(), ids=interpreters().keys())
+def test_the_python_agent_finds_the_same_tokens(python: str) -> None:
+    lines = "".join(f"{buffer_of(vector).hex()}\n" for vector in VECTORS)
+    command = [python, "-c", IN_PYTHON, str(python_agent_dir())]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=HANG_S)
+    assert done.returncode == 0, done.stderr
+    found = dict(zip((vector["name"] for vector in VECTORS), done.stdout.splitlines(), strict=True))
+    assert found == {vector["name"]: vector["digests"] for vector in VECTORS}

@@ -17,7 +17,7 @@ Where to read on, in the order in which the rooms build on each other:
     sync          hooks that record locks, waits and time
     heap          accesses to objects that handlers share
     logical       functions that count as one operation; `adapters` describe those of libraries
-    agent, hooks  the parts put together, and the table of hooks
+    agent, hooks  the parts put together, and the table of hooks; `content` adds tokens of the bytes that operations move
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ def load(path: str) -> None:
         from undermine_agent.interpreter import fast
 
         fast.load(config.get("accelerator", ""))
-        from undermine_agent.agent import Agent
         from undermine_agent.hooks import install
 
-        agent = Agent(config)
+        agent = _agent_class(config)(config)
         _loaded.append(agent)
         install(agent)
     except Exception as error:
@@ -54,6 +53,16 @@ def load(path: str) -> None:
         _report(config, error)
     finally:
         sys.dont_write_bytecode = keep
+
+
+def _agent_class(config: dict):
+    if config.get("content"):
+        from undermine_agent.content.recording import ContentAgent
+
+        return ContentAgent
+    from undermine_agent.agent import Agent
+
+    return Agent
 
 
 def attempt(name: str, function):

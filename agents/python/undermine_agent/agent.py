@@ -219,9 +219,9 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             raise
         if change is not None and change.lost:
             return self.finish(call, result, 0, LOST)
-        return self.finish(call, result, measure(result) if measure is not None and result is not None else 0)
+        return self.finish(call, result, measure(result) if measure is not None and result is not None else 0, None, args)
 
-    def finish(self, call, result, size=0, error=None):
+    def finish(self, call, result, size=0, error=None, args=()):
         """End an operation that returned; return the caller's result, or raise the decided error."""
         self.leave(call, size, error)
         if call.error is not None:

@@ -109,7 +109,7 @@ def partly(agent):
         if error is not None or result is not None or measure is None:  # raw files return None then
             call = agent.enter(operation, subject, size, begun)
             if call is not None:
-                agent.leave(call, measure(result) if measure is not None and error is None else 0, error)
+                agent.finish(call, result, measure(result) if measure is not None and error is None else 0, error, args)
         if error is not None:
             try:
                 raise error

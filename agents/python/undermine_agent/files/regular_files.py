@@ -282,7 +282,7 @@ def _number_asked(args) -> int:
 def _length(args) -> int:
     try:
         data = args[0]
-        return data.nbytes if type(data) is memoryview else len(data)
+        return len(data) if type(data) is bytes else memoryview(data).nbytes
     except (IndexError, TypeError, ValueError):
         return 0
 

@@ -1,6 +1,7 @@
 """Hooks of sqlite: one statement, fetch or commit is one operation on the database's file.
 
-SQLite does its own input and output, so the file operations below are not seen. Parameters are never looked at.
+SQLite does its own input and output, so the file operations below are not seen. Parameters are looked at only if contents are
+recorded.
 """
 
 from __future__ import annotations

@@ -21,11 +21,19 @@ RESULT = 1
 
 module: Any = None
 why_not = "no folder to look for it in"
+_left_to_python: tuple = ()
 
 
-def offer(make: Any, *native) -> None:
+def offer(make: Any, kind: int, *native) -> None:
     """Say what the accelerator may do by itself for the hooks that `make` creates."""
-    make.native = native
+    if kind not in _left_to_python:
+        make.native = (kind, *native)
+
+
+def leave_bytes_to_python() -> None:
+    """Let the accelerator move no bytes by itself: Python looks at them. Call it before hooks are installed."""
+    global _left_to_python
+    _left_to_python = (DESCRIPTOR, RAW_FILE, SOCKET, PAIR)
 
 
 def name() -> str:

@@ -118,7 +118,7 @@ def _without_blocking(agent, operation, subject, size, measure, original, sock, 
     call = agent.enter(operation, subject, size, t_ns)
     if call is None:
         return result
-    return agent.finish(call, result, measure(result) if measure is not None and result is not None else 0)
+    return agent.finish(call, result, measure(result) if measure is not None and result is not None else 0, None, args)
 
 
 def transfer(agent, operation, subject, size, measure, original, sock, flags, args, options):
@@ -192,7 +192,7 @@ def _first_datagram(agent, operation, original, sock, args):
     t_ns = monotonic_ns()
     result = original(sock, *args)
     call = agent.enter(operation, agent.peers.datagram(sock, args[-1]), _first_length(args), t_ns)
-    return result if call is None else agent.finish(call, result, result)
+    return result if call is None else agent.finish(call, result, result, None, args)
 
 
 def _hook_connect(agent, peers, cls) -> None:
