@@ -33,9 +33,15 @@ sys.path.insert(0, sys.argv[1])
 from undermine_agent.content.moved import out
 from undermine_agent.content.tokens import Tokens
 
+def in_pieces(data, size):
+    # The last buffer was not moved.
+    return out(len(data), (7, [data[at : at + size] for at in range(0, len(data), size)] + [b"not-moved"]))
+
 for line in sys.stdin:
-    found = Tokens()
-    found.add(*out(None, (bytes.fromhex(line),)))
+    data, found = bytes.fromhex(line), Tokens()
+    found.add(*out(None, (data,)))
+    for size in (1, 1000, 5000):
+        assert [part for part in in_pieces(data, size) if part] == list(out(None, (data,))), (size, line[:50])
     print(found.text())
 """
 

@@ -282,6 +282,8 @@ def _number_asked(args) -> int:
 def _length(args) -> int:
     try:
         data = args[0]
+        if type(data) is memoryview:
+            return data.nbytes
         return len(data) if type(data) is bytes else memoryview(data).nbytes
     except (IndexError, TypeError, ValueError):
         return 0
