@@ -310,14 +310,50 @@ def test_sqlite_parameters_and_rows(recording: FakeTool, any_python: str) -> Non
 
 
 def test_bytes_below_a_logical_operation(recording: FakeTool) -> None:
-    recording.packages = ["app"]
-    recording.more_config["operations"] = [{"function": "app:call", "op": "msg.send", "kind": {"text": "call"}}]
-    (recording.data / "app.py").write_text("def call(sock, data):\n    sock.sendall(data)\n")
-    program = NETWORK + "\n    import app\n    client, _ = connected()\n    app.call(client, b'below-the-message')\n"
-    outcome = recording.run(program, python_path=str(recording.data)).ok()
-    found = {(event.pid, event.size): event.resource for event in outcome.of(TOKENS)}
-    sends = outcome.of("raw.send", "net.send")
-    assert [found[event.pid, event.seq] for event in sends] == digests(b"below-the-message")
+    asking = {"function": "__main__:Peer.ask", "op": "msg.send", "peer": {"argument": "self.sock"}}
+    recording.more_config["operations"] = [asking]
+    program = """
+    class Peer:
+        def __init__(self, sock):
+            self.sock = sock
+
+        def ask(self, text):
+            self.sock.sendall(text)
+            return self.sock.recv(100)
+
+    client, server = connected()
+    server.sendall(b"the-answer")
+    Peer(client).ask(b"the-question")
+    """
+    outcome = recording.run(NETWORK + program).ok()
+    assert tokens_at(outcome, "raw.send") == digests(b"the-question")
+    assert tokens_at(outcome, "raw.recv") == digests(b"the-answer")
+    assert tokens_at(outcome, "msg.send") == [""], "its bytes are those below it"
+
+
+@pytest.mark.parametrize(
+    ("fault", "place", "moved"),
+    [
+        ({"fault": "drop"}, "before", b""),
+        ({"fault": "error", "error": "ECONNRESET", "scope": "once"}, "before", b""),
+        ({"fault": "error", "error": "ECONNRESET", "scope": "once"}, "after", b"the-message"),
+    ],
+)
+def test_only_bytes_that_moved_have_tokens(recording: FakeTool, fault: dict[str, str], place: str, moved: bytes) -> None:
+    recording.step(fault, {"op": "net.send", "place": place})
+    program = """
+    def send(sock):
+        try:
+            sock.sendall(b"the-message")
+        except ConnectionResetError:
+            pass
+
+    client, server = connected()
+    send(client)
+    """
+    outcome = recording.run(NETWORK + program).ok()
+    assert len(outcome.receipts) == 1
+    assert tokens_at(outcome, "net.send") == digests(moved)
 
 
 def test_tokens_follow_their_operation_directly_with_its_stack(recording: FakeTool) -> None:

@@ -1,6 +1,6 @@
 """The tokens of buffers: texts and numbers that show the same data in two places. protocol/README.md says what a token is.
 
-Most buffers of a program have the same words in them, so the digests of runs are kept.
+Most buffers of a program have the same words in them, so the digests of runs and windows are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _hexadecimal = re.compile(b"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (HE
 # Windows with a zero as the highest byte that hold at least 2^16. Each pattern begins with that zero, which is fast to find,
 # and takes nothing else, so that it finds windows that overlap.
 _BINARY: tuple = tuple(
-    (re.compile(pattern, re.DOTALL).findall, order)
+    (re.compile(pattern, re.DOTALL).findall, order, {})
     for pattern, order in (
         (rb"\0(?=([^\0]..))", "big"),
         (rb"\0(?<=(..[^\0])\0)", "little"),
@@ -48,48 +48,45 @@ class Tokens:
         for part in parts:
             for run in set(_runs(part)):
                 digests = known.get(run)
-                update(digests if digests is not None else _learnt(run))
+                if digests is not None:
+                    update(digests)
+                elif len(run) <= TEXT_MAX:  # a longer one isn't a token
+                    update(_keep(known, run, tuple(map(_weighed, _digests(run)))))
         if parts and 0 in parts[0]:
             self._add_binary(parts[0][:BINARY_BYTES])
 
     def _add_binary(self, data: bytes) -> None:
-        number = int.from_bytes
-        for windows, order in _BINARY:
-            self.found.update([_weighed("n%x" % number(window, order)) for window in set(windows(data))])
+        add = self.found.add
+        for windows, order, known in _BINARY:
+            for window in set(windows(data)):
+                digest = known.get(window)
+                add(digest if digest is not None else _keep(known, window, _weighed(b"n%x" % int.from_bytes(window, order))))
 
     def add_number(self, number: int) -> None:
         if NUMBER_MIN <= number < 1 << NUMBER_BITS:
-            self.found.add(_weighed("n%x" % number))
+            self.found.add(_weighed(b"n%x" % number))
 
     def text(self) -> str:
         """The digests in order; a sample that depends on the digests alone if there are too many."""
         found = self.found if len(self.found) <= DIGESTS_MAX else sorted(self.found)[:DIGESTS_MAX]
-        return " ".join(sorted([digest for _, digest in found]))
+        return b" ".join(sorted([digest for _, digest in found])).decode()
 
 
-def edges(data: bytes):
-    """The parts of a buffer that count."""
-    return (data,) if len(data) <= 2 * EDGE_BYTES else (data[:EDGE_BYTES], data[-EDGE_BYTES:])
+def _weighed(digest: bytes):
+    return crc32(digest), digest
 
 
-def _weighed(digest: str):
-    return crc32(digest.encode()), digest
-
-
-def _learnt(run: bytes):
-    """The digests of a run, kept for its next occurrence."""
-    digests = tuple(map(_weighed, _digests(run)))
-    if len(_known) >= _KNOWN_MAX:
-        _known.clear()
-    if len(run) <= TEXT_MAX:
-        _known[run] = digests
-    return digests
+def _keep(known: dict, key: bytes, value):
+    if len(known) >= _KNOWN_MAX:
+        known.clear()
+    known[key] = value
+    return value
 
 
 def _digests(run: bytes):
     size, numbers = len(run), []
     if TEXT_MIN <= size <= TEXT_MAX:
-        yield "%08x%02x" % (crc32(run), size)
+        yield b"%08x%02x" % (crc32(run), size)
     if size <= DECIMAL_MAX and run.isdigit():
         numbers.append(int(run))
     found = _hexadecimal(run)
@@ -97,4 +94,4 @@ def _digests(run: bytes):
         numbers.append(int(found[1], 16))
     for number in numbers:
         if NUMBER_MIN <= number < 1 << NUMBER_BITS:
-            yield "n%x" % number
+            yield b"n%x" % number
