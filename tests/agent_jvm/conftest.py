@@ -120,3 +120,22 @@ def data_program(tmp_path: Path, java: Path, data_classes: Path) -> Iterator[Tar
     tool.packages = ["DataTarget"]
     yield Target(tool, java, data_classes, "DataTarget")
     tool.close()
+
+
+@pytest.fixture(scope="session")
+def content_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
+    return compile_java(tmp_path_factory.mktemp("content"), HERE / "ContentTarget.java")
+
+
+@pytest.fixture
+def content_program(java: Path, content_classes: Path, tmp_path: Path) -> Iterator[Callable[..., Target]]:
+    """A function that creates a Target for the program ContentTarget.java, with tokens unless `content` is false."""
+    tool = FakeTool(tmp_path)
+    tool.packages = ["ContentTarget"]
+
+    def make(content: bool = True) -> Target:
+        tool.more_config = {"content": content}
+        return Target(tool, java, content_classes, "ContentTarget")
+
+    yield make
+    tool.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 FLIP = {"fault": "corrupt", "how": "flip", "at": 0.5}
 
 
@@ -27,7 +29,9 @@ WRITTEN = {
 }
 
 
-def test_every_way_to_write_a_file_writes_changed_bytes(data_program: Any) -> None:
+@pytest.mark.parametrize("content", [False, True])
+def test_every_way_to_write_a_file_writes_changed_bytes(data_program: Any, content: bool) -> None:
+    data_program.tool.more_config["content"] = content
     for name in WRITTEN:
         data_program.tool.step(FLIP, {"op": "file.write", "target": name})
     outcome, said = run(data_program, "writes")
@@ -36,7 +40,9 @@ def test_every_way_to_write_a_file_writes_changed_bytes(data_program: Any) -> No
     assert sorted(receipt.step for receipt in outcome.receipts) == list(range(len(WRITTEN)))
 
 
-def test_every_way_to_read_a_file_reads_what_was_changed_in_it(data_program: Any) -> None:
+@pytest.mark.parametrize("content", [False, True])
+def test_every_way_to_read_a_file_reads_what_was_changed_in_it(data_program: Any, content: bool) -> None:
+    data_program.tool.more_config["content"] = content
     names = ("one", "int", "at", "scatter", "transfer")
     for name in names:
         data_program.tool.step(FLIP, {"op": "file.read", "target": name})
@@ -53,7 +59,9 @@ def test_every_way_to_read_a_file_reads_what_was_changed_in_it(data_program: Any
     assert len(outcome.receipts) == len(names)
 
 
-def test_every_way_to_send_tells_that_all_was_sent(data_program: Any) -> None:
+@pytest.mark.parametrize("content", [False, True])
+def test_every_way_to_send_tells_that_all_was_sent(data_program: Any, content: bool) -> None:
+    data_program.tool.more_config["content"] = content
     data_program.tool.step({"fault": "drop"}, {"op": "net.send", "nth": 2})
     outcome, said = run(data_program, "sends")
     assert said == {
@@ -68,7 +76,9 @@ def test_every_way_to_send_tells_that_all_was_sent(data_program: Any) -> None:
     assert len(outcome.receipts) == 1
 
 
-def test_several_buffers_send_and_receive_changed_bytes(data_program: Any) -> None:
+@pytest.mark.parametrize("content", [False, True])
+def test_several_buffers_send_and_receive_changed_bytes(data_program: Any, content: bool) -> None:
+    data_program.tool.more_config["content"] = content
     data_program.tool.step(FLIP, {"op": "net.recv"})
     data_program.tool.step(FLIP, {"op": "net.send", "nth": 2})
     outcome, said = run(data_program, "scatters")

@@ -62,7 +62,9 @@ public final class ProtocolFacts {
         Map<String, Object> json = new LinkedHashMap<String, Object>();
         json.put("version", (long) Config.VERSION);
         json.put("observe", families);
-        json.put("heap", families.contains("heap")); // it has a switch of its own
+        for (String each : Arrays.asList("heap", "content")) { // they have switches of their own
+            json.put(each, families.contains(each));
+        }
         Config config = new Config(json, ProcessIds.read());
         ByteBuffer view = ByteBuffer.allocate(1024).order(ByteOrder.LITTLE_ENDIAN);
         view.put("UMS2".getBytes(StandardCharsets.US_ASCII));

@@ -9,12 +9,17 @@ from conformance_bench import HERE
 from jdks import compile_java
 
 from undermine import api
+from undermine.analysis.common_data.tokens import tokens_by_row, tokens_of
 from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.schema import Config
+from undermine.model.codec import read_columns
 from undermine.model.faults import Error, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
+from undermine.model.run import Conditions
+from undermine.run.engine import open_engine
+from undermine.store.rundir import RunDir
 
 TOML = """
 [campaign]
@@ -35,7 +40,7 @@ import undermine
 
 def talk(node):
     with socket.create_connection((node.host, node.port), timeout=2) as sock:
-        sock.sendall(b"hello\\n")
+        sock.sendall(b"greetings\\n")
         if sock.recv(3) != b"ok\\n":
             raise ConnectionError("hung up")
 
@@ -80,3 +85,14 @@ def test_faults_in_a_jvm_fire_and_leave_receipts(project: Config) -> None:
     (result,) = api.replay_plans(project, [plan], control=False)
     (run,) = result.runs
     assert run.status == "fired", run
+
+
+def test_the_bytes_that_a_node_receives_and_stores_have_the_same_tokens(project: Config, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with open_engine(project, tmp_path / "results") as engine:
+        engine.runner.execute(folder, 1, Plan(), conditions=Conditions(content=True))
+    columns = read_columns(RunDir(folder).trace)
+    found = tokens_by_row(columns)
+    for node in ("s1", "s2"):
+        by_op = {event.op: found[row] for row, event in enumerate(columns.events()) if row in found and event.node == node}
+        assert by_op == dict.fromkeys(("net.recv", "file.write"), tokens_of(b"greetings"))

@@ -117,8 +117,13 @@ WIRE_FACTS = (
     Fact("the characters of a content", WIRE.content_chars_max, SUBJECTS + "CONTENT_MAX", SUBJECT + "CONTENT_MAX"),
     Fact("the heap accesses of a process", WIRE.heap_records_max, "heap.accesses:RECORDS_MAX", "heap.HeapRecorder.RECORDS_MAX"),
     *(
-        Fact(f"the {words} of tokens", getattr(WIRE.tokens, name), f"content.tokens:{python}")
-        for words, name, python in (
+        Fact(
+            f"the {words} of tokens",
+            getattr(WIRE.tokens, name),
+            f"content.tokens:{constant}",
+            f"content.Tokens.{constant}" * (constant != "NUMBER_BITS"),  # the JVM's numbers have 63 bits and a sign
+        )
+        for words, name, constant in (
             ("bytes at an edge", "edge_bytes", "EDGE_BYTES"),
             ("least bytes of texts", "text_bytes_min", "TEXT_MIN"),
             ("most bytes of texts", "text_bytes_max", "TEXT_MAX"),

@@ -73,6 +73,9 @@ public final class Agent {
         if (config.heap) {
             Preloading.heap();
         }
+        if (config.content) {
+            Preloading.content();
+        }
         AgentCore.current = agent;
         instrumentation.addTransformer(weaver, true);
         // after the transformer: a class that the greeting loads before would never be woven

@@ -24,6 +24,7 @@ final class Introduction {
             "reflection: locks, queues, waits and clocks that are called by reflection",
             "heap: accesses by reflection, VarHandle, field updaters, method references and libraries, and what a thread does"
                     + " before its first other operation",
+            "contents: tokens of bytes in Netty's native transport, FileChannel.transferTo and transferFrom",
             "mapped files: the JVM has no hook for memory",
             "asynchronous channels: they use another implementation of sockets and files",
             "sendfile: a file sent by FileChannel.transferTo or Netty is recorded as a send, without a read of the file",

@@ -1,5 +1,7 @@
 package undermine.agent;
 
+import undermine.agent.content.ContentRecorder;
+import undermine.agent.content.Tokens;
 import undermine.agent.files.FileHooks;
 import undermine.agent.heap.HeapHooks;
 import undermine.agent.heap.HeapMethod;
@@ -72,6 +74,11 @@ final class Preloading {
     /** Those that record accesses to the heap. */
     static void heap() throws ClassNotFoundException {
         load(HeapHooks.class, HeapMethod.class, HeapRecorder.class);
+    }
+
+    /** Those that record tokens of contents. */
+    static void content() throws ClassNotFoundException {
+        load(ContentRecorder.class, Tokens.class);
     }
 
     private static void load(Class<?>... classes) throws ClassNotFoundException {

@@ -101,7 +101,7 @@ public final class FileHooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         frame.isOneByte = true;
-        return onDescriptor(state, frame, Ops.read, descriptor, 1) || isReadFrom(state, frame, descriptor, 1, -1);
+        return reading(state, frame, descriptor, 1, -1);
     }
 
     public static boolean read(Object descriptor, Object bytes) {
@@ -142,18 +142,20 @@ public final class FileHooks {
     private static boolean read(Object descriptor, long size, long position) {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
-        return onDescriptor(state, frame, Ops.read, descriptor, size) || isReadFrom(state, frame, descriptor, size, position);
+        return reading(state, frame, descriptor, size, position);
     }
 
-    /**
-     * Let the data in the file be changed that is about to be read, if that was decided. `position` less than 0: from
-     * where the descriptor is. Always false.
-     */
-    private static boolean isReadFrom(ThreadState state, WovenFrame frame, Object descriptor, long size, long position) {
-        Call call = frame.call;
-        if (call == null || call.change == null) {
-            return false;
+    /** `position` less than 0: from where the descriptor is. */
+    private static boolean reading(ThreadState state, WovenFrame frame, Object descriptor, long size, long position) {
+        boolean isTold = onDescriptor(state, frame, Ops.read, descriptor, size);
+        if (frame.call != null && frame.call.change != null) {
+            changeFile(state, frame.call, descriptor, size, position);
         }
+        return isTold;
+    }
+
+    /** Let the data in the file be changed that is about to be read, as was decided. */
+    private static void changeFile(ThreadState state, Call call, Object descriptor, long size, long position) {
         state.busy = true;
         try {
             int number = JdkSockets.number(descriptor);
@@ -164,7 +166,6 @@ public final class FileHooks {
         } finally {
             state.busy = false;
         }
-        return false;
     }
 
     private static long positionOf(int descriptor) throws IOException {
@@ -193,7 +194,7 @@ public final class FileHooks {
         ThreadState state = ThreadState.get();
         WovenFrame frame = state.top();
         frame.isValue = true;
-        return onDescriptor(state, frame, Ops.read, descriptor, size) || isReadFrom(state, frame, descriptor, size, -1);
+        return reading(state, frame, descriptor, size, -1);
     }
 
     public static boolean readLine(Object descriptor) {

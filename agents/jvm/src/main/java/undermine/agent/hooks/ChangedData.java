@@ -2,6 +2,7 @@ package undermine.agent.hooks;
 
 import undermine.agent.lib.Payload;
 import undermine.agent.operations.Call;
+import undermine.agent.operations.DataChange;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
@@ -18,10 +19,10 @@ public final class ChangedData {
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
-            Call call = frame.call;
+            DataChange change = isGiven(frame.call) ? frame.call.change : null;
             Payload payload = frame.named == null ? Payload.of(arguments, frame.size) : Payload.of(arguments);
             frame.payload = payload;
-            byte[] changed = payload == null || call.operation == Ops.recv ? null : call.change.of(payload.bytes());
+            byte[] changed = payload == null || change == null ? null : change.of(payload.bytes());
             if (changed != null) {
                 payload.replace(changed);
             }
@@ -30,6 +31,11 @@ public final class ChangedData {
         } finally {
             state.busy = wasBusy;
         }
+    }
+
+    /** True if the bytes are known before the operation. Those of a file that is read were changed in the file. */
+    private static boolean isGiven(Call call) {
+        return call != null && call.operation != Ops.recv && call.operation != Ops.read;
     }
 
     /** A logical operation has returned a message; returns it, or a changed one. */
@@ -60,7 +66,7 @@ public final class ChangedData {
             Call call = frame.call;
             if (call.operation != Ops.recv) {
                 frame.payload.settle();
-            } else if (count > 0) {
+            } else if (count > 0 && call.change != null) {
                 call.cursor = agent.cursor(state);
                 byte[] changed = call.change.of(frame.payload.received(count));
                 if (changed != null) {

@@ -1,6 +1,7 @@
 package undermine.agent.hooks;
 
 import java.io.IOException;
+import undermine.agent.content.ContentRecorder;
 import undermine.agent.faults.SystemErrors;
 import undermine.agent.lib.Unchecked;
 import undermine.agent.operations.Call;
@@ -8,6 +9,7 @@ import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.MethodEntry;
+import undermine.agent.record.Ops;
 import undermine.agent.record.Recorder;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
@@ -76,6 +78,9 @@ public final class MethodExit {
             ChangedData.end(agent, state, frame, count);
         }
         Recorder.leave(agent, state, call, count, call.hasLost ? MethodEntry.LOST : error == null ? null : nameOf(error));
+        if (Ops.tokens != null && count > 0) {
+            ContentRecorder.record(agent, state, frame, result, count);
+        }
         if (call.error == null) {
             return null;
         }

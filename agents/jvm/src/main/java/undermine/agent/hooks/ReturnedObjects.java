@@ -3,6 +3,8 @@ package undermine.agent.hooks;
 import java.io.FileDescriptor;
 import java.nio.channels.SocketChannel;
 import undermine.agent.files.FileHooks;
+import undermine.agent.lib.Payload;
+import undermine.agent.record.Ops;
 import undermine.agent.record.WovenFrame;
 
 /** Learns from the objects that woven methods return. */
@@ -26,6 +28,7 @@ public final class ReturnedObjects {
             frame.handle = result;
             return 1;
         } else if (result instanceof String) {
+            frame.payload = Ops.tokens == null ? null : Payload.of(new Object[] {result}, ((String) result).length());
             return ((String) result).length();
         }
         return frame.size;

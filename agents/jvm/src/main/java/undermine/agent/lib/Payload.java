@@ -2,6 +2,7 @@ package undermine.agent.lib;
 
 import java.net.DatagramPacket;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 
 /**
  * The bytes among the arguments of a method: those that it is given, or those that it has received.
@@ -57,20 +58,30 @@ public final class Payload {
             return ofText((String) given);
         }
         byte[] found = new byte[(int) room()];
-        copy(found, true);
+        copy(found, 0, true);
         return found;
     }
 
     /** A copy of the first `count` bytes that the method has received. */
     public byte[] received(long count) {
         byte[] found = new byte[(int) count];
-        copy(found, true);
+        copy(found, 0, true);
+        return found;
+    }
+
+    /** A copy of `size` of the bytes that the method has moved, from number `from` on. */
+    public byte[] part(long from, int size) {
+        if (given instanceof Number || given instanceof String) {
+            return Arrays.copyOfRange(bytes(), (int) from, (int) from + size);
+        }
+        byte[] found = new byte[size];
+        copy(found, from, true);
         return found;
     }
 
     /** Put other bytes in the place of those that were received. */
     public void put(byte[] bytes) {
-        copy(bytes, false);
+        copy(bytes, 0, false);
     }
 
     /** Let the method get these bytes instead, as many as before. */
@@ -169,18 +180,23 @@ public final class Payload {
         return isMany() ? Buffers.remaining(given, offset(), length()) : ((ByteBuffer) given).remaining();
     }
 
-    /** Copy between the program's arrays or buffers, from where the method began, and these bytes. */
-    private void copy(byte[] bytes, boolean isOut) {
+    /** Copy between the program's arrays or buffers, `skipped` bytes behind where the method began, and these bytes. */
+    private void copy(byte[] bytes, long skipped, boolean isOut) {
         if (given instanceof byte[]) {
-            copy((byte[]) given, offset(), bytes, isOut);
+            copy((byte[]) given, offset() + (int) skipped, bytes, isOut);
         } else if (given instanceof DatagramPacket) {
-            copy(((DatagramPacket) given).getData(), ((DatagramPacket) given).getOffset(), bytes, isOut);
+            DatagramPacket packet = (DatagramPacket) given;
+            copy(packet.getData(), packet.getOffset() + (int) skipped, bytes, isOut);
         } else {
             ByteBuffer[] own = buffers(given);
             int done = 0;
+            long before = skipped;
             for (int i = isMany() ? offset() : 0; done < bytes.length; i++) {
                 ByteBuffer view = own[i].duplicate();
                 view.position(starts[i]);
+                int passed = (int) Math.min(before, view.remaining());
+                before -= passed;
+                view.position(starts[i] + passed);
                 int count = Math.min(bytes.length - done, view.remaining());
                 if (isOut) {
                     view.get(bytes, done, count);

@@ -148,6 +148,6 @@ public final class SocketOperations {
         frame.subject = subject;
         frame.size = size;
         frame.since = Clock.now();
-        return false;
+        return MethodEntry.wantsData(state, frame);
     }
 }

@@ -62,7 +62,16 @@ public final class MethodEntry {
         }
         frame.call = call;
         state.inside++;
-        state.wantsData = call.change != null && frame.hasData;
+        return wantsData(state, frame);
+    }
+
+    /** True if the method has to show its data before it is run: to change it, or to record its tokens. */
+    public static boolean wantsData(ThreadState state, WovenFrame frame) {
+        boolean isChanged = frame.call != null && frame.call.change != null;
+        state.wantsData = frame.hasData && (isChanged || Ops.tokens != null);
+        if (state.wantsData) {
+            state.answer = 0; // the answer of an earlier method would make this one's hook believe that it is lost
+        }
         return state.wantsData;
     }
 

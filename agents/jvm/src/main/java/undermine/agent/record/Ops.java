@@ -49,6 +49,7 @@ public final class Ops {
     public static Operation timeout;
     public static Operation heapRead;
     public static Operation heapWrite;
+    public static Operation tokens;
     public static Operation threadStart;
     public static Operation threadEnd;
     public static Operation threadDie;
@@ -110,6 +111,7 @@ public final class Ops {
         timeout = isTime ? table.operation("timeout") : null;
         heapRead = config.heap ? table.operation("heap.read") : null;
         heapWrite = config.heap ? table.operation("heap.write") : null;
+        tokens = config.content ? table.operation("content.tokens") : null;
         if (config.heap) {
             CurrentHandler.find(table);
         }

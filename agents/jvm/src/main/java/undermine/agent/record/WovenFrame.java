@@ -33,7 +33,7 @@ public final class WovenFrame {
     public int answer;
     /** True if the method can show its data and take other data instead. */
     public boolean hasData;
-    /** The data that it was given, if that may be changed; else null. */
+    /** The data that it was given or returns, if that may be changed or its tokens are recorded; else null. */
     public Payload payload;
     /** True if the method returns one byte, or -1. */
     public boolean isOneByte;

@@ -6,7 +6,7 @@ package undermine.agent.weave;
  *
  * A hook is a class and method with its arguments: `this`, a parameter by its number, or a field of one of them (with its
  * type, and its class unless that is the woven one). With a leading `!` the method's end isn't woven; with a leading `*`
- * the method may get other data than it was called with, or its data may be changed when it ends. Each JDK has only some
+ * the method can show its data: it may get other data than it was called with, or its data may be changed when it ends. Each JDK has only some
  * of these methods.
  */
 public final class JdkMethods {
@@ -40,13 +40,13 @@ public final class JdkMethods {
         {OUT, "close()V", "files/FileHooks.close(" + FD + ")"},
         {IN, "open(Ljava/lang/String;)V", "files/FileHooks.openRead(" + FD + ",0)"},
         {IN, "read()I", "files/FileHooks.readOne(" + FD + ")"},
-        {IN, "read([B)I", "files/FileHooks.read(" + FD + ",0)"},
-        {IN, "read([BII)I", "files/FileHooks.read(" + FD + ",2)"},
+        {IN, "read([B)I", "*files/FileHooks.read(" + FD + ",0)"},
+        {IN, "read([BII)I", "*files/FileHooks.read(" + FD + ",2)"},
         {IN, "close()V", "files/FileHooks.close(" + FD + ")"},
         {RANDOM, "open(Ljava/lang/String;I)V", "files/FileHooks.openRandom(" + FD + ",0,1)"},
         {RANDOM, "read()I", "files/FileHooks.readOne(" + FD + ")"},
-        {RANDOM, "read([B)I", "files/FileHooks.read(" + FD + ",0)"},
-        {RANDOM, "read([BII)I", "files/FileHooks.read(" + FD + ",2)"},
+        {RANDOM, "read([B)I", "*files/FileHooks.read(" + FD + ",0)"},
+        {RANDOM, "read([BII)I", "*files/FileHooks.read(" + FD + ",2)"},
         {RANDOM, "readShort()S", "files/FileHooks.read2(" + FD + ")"},
         {RANDOM, "readUnsignedShort()I", "files/FileHooks.read2(" + FD + ")"},
         {RANDOM, "readChar()C", "files/FileHooks.read2(" + FD + ")"},
@@ -65,9 +65,9 @@ public final class JdkMethods {
         {RANDOM, "setLength(J)V", "files/FileHooks.truncate(" + FD + ")"},
         {RANDOM, "close()V", "files/FileHooks.close(" + FD + ")"},
         {"java/io/FileDescriptor", "sync()V", "files/FileHooks.sync(this)"},
-        {FILE_CHANNEL, "read" + BUFFER, "files/FileHooks.read(" + FD + ",0)"},
-        {FILE_CHANNEL, "read" + BUFFERS, "files/FileHooks.read(" + FD + ",0,1,2)"},
-        {FILE_CHANNEL, "read(Ljava/nio/ByteBuffer;J)I", "files/FileHooks.readAt(" + FD + ",0,1)"},
+        {FILE_CHANNEL, "read" + BUFFER, "*files/FileHooks.read(" + FD + ",0)"},
+        {FILE_CHANNEL, "read" + BUFFERS, "*files/FileHooks.read(" + FD + ",0,1,2)"},
+        {FILE_CHANNEL, "read(Ljava/nio/ByteBuffer;J)I", "*files/FileHooks.readAt(" + FD + ",0,1)"},
         {FILE_CHANNEL, "write" + BUFFER, "*files/FileHooks.write(" + FD + ",0)"},
         {FILE_CHANNEL, "write" + BUFFERS, "*files/FileHooks.write(" + FD + ",0,1,2)"},
         {FILE_CHANNEL, "write(Ljava/nio/ByteBuffer;J)I", "*files/FileHooks.write(" + FD + ",0)"},

@@ -32,6 +32,8 @@ public final class Config {
     final List<String> observe;
     /** True if accesses to the heap are recorded. */
     public final boolean heap;
+    /** True if tokens of the bytes that are moved are recorded. */
+    public final boolean content;
     public final List<Map<String, Object>> operations;
     public final List<Map<String, Object>> variables;
     public final List<Map<String, Object>> steps;
@@ -60,6 +62,7 @@ public final class Config {
         woven = text(json, "woven");
         observe = json.containsKey("observe") ? Config.<String>list(json, "observe") : null;
         heap = Boolean.TRUE.equals(json.get("heap"));
+        content = Boolean.TRUE.equals(json.get("content"));
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");
