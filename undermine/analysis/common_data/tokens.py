@@ -23,7 +23,12 @@ _HEX = re.compile(rb"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (_LIMITS.h
 
 def tokens_of(data: bytes) -> frozenset[str]:
     """The digests of the tokens in a buffer."""
-    return _sample({*_in_runs(data), *_in_binary(data)})
+    return _sample({*(digest for digest, _ in _in_runs(data)), *_in_binary(data)})
+
+
+def tokens_in(text: str) -> Iterator[tuple[str, str]]:
+    """The digests of the tokens in a text, each with the part of the text."""
+    return ((digest, run.decode()) for digest, run in _in_runs(text.encode(errors="replace")))
 
 
 def tokens_by_row(columns: Columns) -> dict[int, frozenset[str]]:
@@ -37,16 +42,16 @@ def tokens_by_row(columns: Columns) -> dict[int, frozenset[str]]:
     return {row: frozenset(columns.text(digests[key]).split()) for row, key in enumerate(moved) if key in digests}
 
 
-def _in_runs(data: bytes) -> Iterator[str]:
+def _in_runs(data: bytes) -> Iterator[tuple[str, bytes]]:
     edge = _LIMITS.edge_bytes
     for part in (data,) if len(data) <= 2 * edge else (data[:edge], data[-edge:]):
         for run in _RUN.findall(part):
             if _LIMITS.text_bytes_min <= len(run) <= _LIMITS.text_bytes_max:
-                yield f"{crc32(run):08x}{len(run):02x}"
+                yield f"{crc32(run):08x}{len(run):02x}", run
             if _DECIMAL.fullmatch(run):
-                yield from _number(int(run))
+                yield from ((digest, run) for digest in _number(int(run)))
             if found := _HEX.fullmatch(run):
-                yield from _number(int(found[1], 16))
+                yield from ((digest, run) for digest in _number(int(found[1], 16)))
 
 
 def _in_binary(data: bytes) -> Iterator[str]:
@@ -56,10 +61,14 @@ def _in_binary(data: bytes) -> Iterator[str]:
     for width in (4, 8):
         for at in range(len(data) - width + 1):
             window = data[at : at + width]
-            if window[0] == 0:
+            if window[0] == 0 and not _is_text(window[-2:]):
                 yield from _number(int.from_bytes(window, "big"))
-            if window[-1] == 0:
+            if window[-1] == 0 and not _is_text(window[:2]):
                 yield from _number(int.from_bytes(window, "little"))
+
+
+def _is_text(lowest: bytes) -> bool:
+    return all(32 <= byte < 127 for byte in lowest)
 
 
 def _number(number: int) -> Iterator[str]:

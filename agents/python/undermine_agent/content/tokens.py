@@ -20,15 +20,15 @@ _KNOWN_MAX = 20_000
 # The shortest run that is a token: of text, of hexadecimal digits, or of decimal digits from 2^16 up.
 _runs = re.compile(b"[A-Za-z0-9_-]{5,}").findall
 _hexadecimal = re.compile(b"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (HEX_MIN, HEX_MAX)).fullmatch
-# Windows with a zero as the highest byte that hold at least 2^16. Each pattern begins with that zero, which is fast to find,
-# and takes nothing else, so that it finds windows that overlap.
+# Windows with a zero as the highest byte that hold at least 2^16, without those whose two lowest bytes are text. Each pattern
+# begins with that zero, which is fast to find, and takes nothing else, so that it finds windows that overlap.
 _BINARY: tuple = tuple(
     (re.compile(pattern, re.DOTALL).findall, order, {})
     for pattern, order in (
-        (rb"\0(?=([^\0]..))", "big"),
-        (rb"\0(?<=(..[^\0])\0)", "little"),
-        (rb"\0(?!\0{5})(?=(.{7}))", "big"),
-        (rb"\0(?<!\0{6})(?<=(.{7})\0)", "little"),
+        (rb"\0(?!.[ -~]{2})(?=([^\0]..))", "big"),
+        (rb"\0(?<![ -~]{2}.\0)(?<=(..[^\0])\0)", "little"),
+        (rb"\0(?!\0{5}|.{5}[ -~]{2})(?=(.{7}))", "big"),
+        (rb"\0(?<!\0{6})(?<![ -~]{2}.{5}\0)(?<=(.{7})\0)", "little"),
     )
 )
 _known: dict = {}

@@ -136,7 +136,7 @@ public final class Tokens {
 
     // --- binary numbers
 
-    /** All 4 and 8 successive bytes, big and little endian, whose highest byte is zero. */
+    /** All 4 and 8 successive bytes, big and little endian, whose highest byte is zero and whose two lowest ones aren't text. */
     private void addBinary(byte[] bytes, int size) {
         long last = 0;
         for (int i = 0; i < size; i++) {
@@ -145,21 +145,32 @@ public final class Tokens {
             if (i >= 3) {
                 int four = (int) last;
                 if (four >>> 24 == 0) {
-                    addNumber(four);
+                    addBinaryNumber(four);
                 }
                 if (endsInZero) {
-                    addNumber(Integer.reverseBytes(four));
+                    addBinaryNumber(Integer.reverseBytes(four));
                 }
             }
             if (i >= 7) {
                 if (last >>> 56 == 0) {
-                    addNumber(last);
+                    addBinaryNumber(last);
                 }
                 if (endsInZero) {
-                    addNumber(Long.reverseBytes(last));
+                    addBinaryNumber(Long.reverseBytes(last));
                 }
             }
         }
+    }
+
+    private void addBinaryNumber(long number) {
+        if (!isText(number) || !isText(number >> 8)) {
+            addNumber(number);
+        }
+    }
+
+    private static boolean isText(long number) {
+        long lowest = number & 0xFF;
+        return lowest >= ' ' && lowest <= '~';
     }
 
     // --- digests
