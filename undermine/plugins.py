@@ -17,6 +17,7 @@ from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.policies.library import FOR_ALL_FAULTS
 from undermine.protocols import Checker, Predicts, Strategy, TakesOptions, Traced
+from undermine.strategies.deminer import Deminer
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.fcatch import Fcatch
 from undermine.strategies.next_steps import NextSteps
@@ -25,6 +26,7 @@ from undermine.strategies.random import Random
 from undermine.strategies.sieve import Sieve
 
 STRATEGIES: dict[str, Callable[..., Strategy]] = {
+    "deminer": Deminer,
     "sieve": Sieve,
     "fcatch": Fcatch,
     "prefail": Prefail,

@@ -1,1 +1,1 @@
-"""Which operations move or store the same data. It never says whether that is a mistake."""
+"""Operations that store the same data in two places. Reads traces; never decides what is injected."""

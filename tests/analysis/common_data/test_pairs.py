@@ -1,0 +1,97 @@
+"""Two operations of one node that store common data in different places."""
+
+from __future__ import annotations
+
+from story import Story
+
+from undermine.analysis.common_data.moved_data import moved_data
+from undermine.analysis.common_data.pairs import related
+from undermine.analysis.conflicts.origins import Origins
+
+
+def pairs(story: Story, *messages: tuple[str, str]) -> list[tuple[str, str, str]]:
+    analysis = story.analysed(*messages)
+    found = related(Origins(analysis), moved_data(analysis).tokens)
+    return sorted((pair.tier, story.name(pair.first.row), story.name(pair.second.row)) for pair in found)
+
+
+def handling(story: Story) -> None:
+    story.did("send", "net.send", pid=2)
+    story.did("recv", "net.recv")
+
+
+def write(story: Story, name: str, path: str, *tokens: str, **more: object) -> None:
+    """A write, with the tokens of its bytes."""
+    story.did(name, "file.write", f"/r/n1/{path}", target=path, **more)
+    if tokens:
+        story.did(f"{name}'s", "content.tokens", " ".join(tokens), size=story.events[name].seq, target="")
+
+
+def test_the_handling_of_a_message_relates_its_operations_to_the_latest_one_before() -> None:
+    story = Story()
+    handling(story)
+    for name in ("a", "b", "c"):
+        write(story, name, name)
+    assert pairs(story, ("send", "recv")) == [("activity", "a", "b"), ("activity", "b", "c")]
+
+
+def test_one_place_is_not_two() -> None:
+    story = Story()
+    handling(story)
+    write(story, "first", "log")
+    write(story, "second", "log")
+    write(story, "state", "state")
+    write(story, "state again", "state")
+    assert pairs(story, ("send", "recv")) == [("activity", "second", "state")]
+
+
+def test_a_common_value_relates_operations_of_different_activities() -> None:
+    story = Story()
+    write(story, "a", "a", "deadbeef08", "n10001")
+    story.did("sleep", "sleep")
+    write(story, "other", "other", "n10002")
+    story.did("sleep2", "sleep")
+    write(story, "b", "b", "deadbeef08")
+    assert pairs(story) == [("value", "a", "b")]
+
+
+def test_a_value_in_a_path_counts_like_one_in_the_content() -> None:
+    story = Story()
+    write(story, "a", "wordcount.log")
+    story.did("sleep", "sleep")
+    story.did("b", "db.write", '{"store":"r:1/0","kind":"redis","do":[["SADD",["started"],["wordcount"]]]}')
+    assert pairs(story) == [("value", "a", "b")]
+
+
+def test_a_value_that_most_operations_have_says_nothing() -> None:
+    story = Story()
+    for number in range(30):
+        write(story, f"w{number}", f"f{number}", "deadbeef08")
+        story.did(f"sleep{number}", "sleep")
+    assert pairs(story) == []
+
+
+def test_messages_of_one_remote_activity_relate_what_they_led_to() -> None:
+    story = Story()
+    story.did("one", "net.send", "c1", pid=2)
+    story.did("two", "net.send", "c2", pid=2)
+    for name in ("one", "two"):
+        story.did(f"{name} came", "net.recv", thread=name)
+        write(story, name.upper(), name, thread=name)
+    messages = [(name, f"{name} came") for name in ("one", "two")]
+    assert ("remote", "ONE", "TWO") in pairs(story, *messages)
+
+
+def test_operations_that_overlap_have_no_moment_between_them() -> None:
+    story = Story()
+    handling(story)
+    write(story, "a", "a", end=9)
+    write(story, "b", "b")
+    assert pairs(story, ("send", "recv")) == []
+
+
+def test_operations_of_two_nodes_are_not_related() -> None:
+    story = Story()
+    write(story, "a", "a", "deadbeef08")
+    write(story, "b", "b", "deadbeef08", pid=2)
+    assert pairs(story) == []

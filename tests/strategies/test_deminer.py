@@ -1,0 +1,155 @@
+"""Crashes between two operations that store common data: which plans, in which order, and why."""
+
+from __future__ import annotations
+
+import msgspec
+from hand_made import MS, Trace
+
+from undermine.model.columns import Columns
+from undermine.model.faults import Crash, FaultLimits, Reboot
+from undermine.model.plan import At, Plan, Then
+from undermine.model.point import Point
+from undermine.protocols import History, PastRun, Profile
+from undermine.strategies.deminer import Deminer
+from undermine.testing import CAPABILITIES, history
+
+FAULT_FREE, FAULTY = 1, 2
+
+
+def told(trace: Trace, faulty: Trace | None = None, limits: FaultLimits | None = None, shown: tuple[Point, ...] = ()) -> History:
+    given = history(trace.points(), limits=limits, profiles={7: Profile(after=frozenset(shown))})
+    return msgspec.structs.replace(
+        given,
+        fault_free=(FAULT_FREE,),
+        columns=lambda run: Columns.of((trace if run == FAULT_FREE else faulty or trace).events),
+        fired_ns=lambda _: 50 * MS,
+        faulty=(FAULTY,) if faulty else (),
+    )
+
+
+def stored(trace: Trace, *places: str, node: str = "n1") -> None:
+    """The node writes these files, each from a call site of its own."""
+    for place in places:
+        trace.did("file.write", f"write_{place}", "handle", target=place, resource=f"/{node}/{place}", node=node)
+
+
+def handled(*places: str) -> Trace:
+    """n1 handles a message of m2 and writes these files."""
+    trace = Trace()
+    trace.did("client.op", "put", node="client")
+    trace.message("m2", "n1", "ask")
+    stored(trace, *places)
+    return trace
+
+
+def sites(plan: Plan) -> tuple[str, str]:
+    trigger = plan.steps[0].trigger
+    assert isinstance(trigger, Then)
+    return trigger.first.point.get("loc"), trigger.second.point.get("loc")
+
+
+def test_a_crash_after_the_first_write_and_before_the_second_in_the_same_process() -> None:
+    (candidate, *_) = Deminer().propose(told(handled("snapshot", "epoch")))
+    (step,) = candidate.plan.steps
+    assert isinstance(step.trigger, Then)
+    assert (step.trigger.first.place, step.trigger.second.place, step.trigger.same) == ("after", "before", "process")
+    assert sites(candidate.plan) == ("app:write_snapshot#1", "app:write_epoch#1")
+    assert candidate.plan.why == "after it changed file snapshot and before it changed file epoch"
+    evidence = [str(each) for each in candidate.reasons[0].evidence]
+    assert evidence[2] == "both are part of the handling of one message"
+
+
+def test_every_pair_is_tried_once_before_any_is_tried_with_another_crash() -> None:
+    plans = [candidate.plan for candidate in Deminer().propose(told(handled("a", "b", "c")))]
+    assert len({sites(plan) for plan in plans[:2]}) == 2
+    faults = [plan.steps[0].fault for plan in plans if sites(plan) == sites(plans[0])]
+    assert faults == [Reboot(0.3), Crash(), Reboot(0.3, ("m2", "n1")), Reboot(5.0)]
+
+
+def test_a_node_stays_down_first_if_others_can_see_a_place() -> None:
+    trace = handled("a")
+    trace.message("n1", "m2", "tell")
+    plans = [candidate.plan for candidate in Deminer().propose(told(trace))]
+    faults = [plan.steps[0].fault for plan in plans if sites(plan) == ("app:write_a#1", "app:tell#1")]
+    assert faults[0] == Crash()
+
+
+def test_the_user_chooses_the_crashes() -> None:
+    strategy = Deminer(Deminer.Options(crashes=("never",)))
+    assert [candidate.plan.steps[0].fault for candidate in strategy.propose(told(handled("a", "b")))] == [Crash()]
+    limits = FaultLimits(("reboot",), capabilities={"n1": CAPABILITIES}, node_roles={"n1": "n"})
+    allowed = [type(each.plan.steps[0].fault) for each in Deminer().propose(told(handled("a", "b"), limits=limits))]
+    assert set(allowed) == {Reboot}
+
+
+def test_a_loop_is_one_pair_and_says_how_often_it_occurred() -> None:
+    trace = handled()
+    for _ in range(10):
+        stored(trace, "log", "index")
+    candidates = list(Deminer(Deminer.Options(crashes=("never",))).propose(told(trace)))
+    by_sites = {sites(candidate.plan): candidate for candidate in candidates}
+    there = by_sites["app:write_log#1", "app:write_index#1"]
+    assert len(candidates) == 2, "the other one goes from the index back to the log"
+    assert "10 times at these call sites" in str(there.reasons[0])
+    assert there.plan.steps[0].trigger.first.nth == 1  # type: ignore[union-attr]
+
+
+def test_files_that_recovery_reads_come_first() -> None:
+    trace, faulty = handled("a", "b"), handled("a", "b")
+    trace.message("m2", "n1", "other")
+    stored(trace, "snapshot", "epoch")
+    faulty.now = 100
+    for place in ("snapshot", "epoch"):
+        faulty.did("file.open", "load", "boot", target=place, resource=f"/n1/{place}", life=2)
+    first = next(iter(Deminer().propose(told(trace, faulty))))
+    assert sites(first.plan) == ("app:write_snapshot#1", "app:write_epoch#1")
+    assert "recovery reads file epoch and file snapshot" in str(first.reasons[0])
+
+
+def test_a_client_that_is_answered_too_early_comes_before_other_messages() -> None:
+    trace = handled("a")
+    trace.did("net.send", "reply", target="accepted", resource="c9")
+    stored(trace, "late")
+    trace.message("n1", "m2", "tell")
+    best = next(iter(Deminer().propose(told(trace))))
+    assert sites(best.plan) == ("app:reply#1", "app:write_late#1")
+    assert "a client has the answer before the data is stored" in str(best.reasons[0])
+
+
+def test_as_a_next_step_it_counts_from_the_fault_before() -> None:
+    trace = handled("a", "b")
+    stored(trace, "a", "b")
+    points = trace.points()
+    run = PastRun(7, 0, 0, Plan(), "fired", failed=False)
+    assert not list(Deminer().predict(told(trace), run)), "the run showed nothing after its fault"
+    found = list(Deminer().predict(told(trace, shown=tuple(points)), run))
+    assert found
+    assert all(each.plan.steps[0].trigger.first.nth == 1 for each in found)  # type: ignore[union-attr]
+
+
+def test_it_says_what_is_related_and_why() -> None:
+    strategy = Deminer()
+    list(strategy.propose(told(handled("a", "b", "c"))))
+    assert strategy.remarks() == [
+        "related operations: 2, at 2 pairs of call sites (2 because both are part of the handling of one message)"
+    ]
+    assert not strategy.remarks()
+
+
+def test_it_observes_contents_only_while_it_learns() -> None:
+    strategy = Deminer()
+    assert strategy.content
+    list(strategy.propose(told(handled("a", "b"))))
+    assert not strategy.content
+    assert not Deminer(Deminer.Options(content=False)).content
+
+
+def test_an_operation_that_was_seen_often_is_counted_from_the_first_one() -> None:
+    trace = handled()
+    for _ in range(6):
+        stored(trace, "log")
+    stored(trace, "index")
+    (candidate, *_) = Deminer().propose(told(trace))
+    trigger = candidate.plan.steps[0].trigger
+    assert isinstance(trigger, Then)
+    assert trigger.first == At(trigger.first.point, "after", 1)

@@ -1,0 +1,76 @@
+"""Activities: the handling of one message or of one item of a store, on one node, with everything that it leads to there.
+
+An activity goes on in the threads, tasks and processes that it starts or hands work to, and after the answer to a request of its
+own. A thread that no message began, such as one that starts a node or does something now and then, has an activity from one
+pause to the next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undermine.analysis.conflicts.origins import Origins
+from undermine.model.columns import Numbers
+
+Activity = tuple[int, int]
+"""The operation that began it, or a negative number for a thread; and the number of pauses before it."""
+_PAUSES = ("poll", "sleep", "net.accept", "queue.get", "event.wait", "cond.wait")
+_BEGINNINGS = ("thread.start", "process.start")
+
+
+class Activities:
+    """The activities of one run."""
+
+    def __init__(self, origins: Origins) -> None:
+        self._origins = origins
+        analysis = origins.analysis
+        self._cause: list[int] = analysis.cause.tolist()
+        self._context: list[int] = analysis.context.tolist()
+        self._starts = set(analysis.columns.find(*_BEGINNINGS).tolist())
+        self._pauses = self._by_context(analysis.columns.find(*_PAUSES))
+        self._known: dict[int, Activity] = {}
+
+    def _by_context(self, rows: Numbers) -> dict[int, Numbers]:
+        found: dict[int, list[int]] = {}
+        for row in rows.tolist():
+            found.setdefault(self._context[row], []).append(row)
+        return {context: np.array(each, np.int64) for context, each in found.items()}
+
+    def of(self, row: int) -> Activity:
+        """The activity that an operation is part of."""
+        passed: list[int] = []
+        at = row
+        while (found := self._known.get(at)) is None:
+            passed.append(at)
+            step = self._back(at)
+            if isinstance(step, tuple) or step in passed:
+                found = step if isinstance(step, tuple) else (step, 0)
+                break
+            at = step
+        for each in passed:
+            self._known[each] = found
+        return found
+
+    def _back(self, row: int) -> Activity | int:
+        """The operation that led to this one within the same activity, or else the activity."""
+        cause = self._cause[row]
+        if self._origins.is_received(row):
+            asked = self._own_request(row)
+            return asked if asked >= 0 else (row, 0)
+        pauses = self._pauses_before(row)
+        if cause < 0:
+            return -1 - self._context[row], pauses
+        begun = cause if cause in self._starts else self._cause[cause]
+        if begun in self._starts and pauses:
+            return -1 - self._context[row], pauses
+        return cause
+
+    def _own_request(self, row: int) -> int:
+        """The request of the same thread or task that the received message answers; -1 if it answers none."""
+        context = self._context[row]
+        chain = self._origins.chain(self._cause[row])
+        return next((each for each in chain if self._context[each] == context and each < row), -1)
+
+    def _pauses_before(self, row: int) -> int:
+        pauses = self._pauses.get(self._context[row])
+        return 0 if pauses is None else int(np.searchsorted(pauses, row))

@@ -1,0 +1,113 @@
+"""Related storage operations: two operations of one node that store common data in different places.
+
+Each pair says on which evidence, its *tier*:
+
+- `value`: both operations contain the same text or number, and few other operations do.
+- `activity`: both are part of the handling of one message.
+- `remote`: one activity of another node sent the messages that led to them.
+
+For each second operation and each tier, only the latest first operation counts. So there are at most as many pairs in a tier as
+operations, and a crash between the two is near to both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from undermine.analysis.common_data.activities import Activities
+from undermine.analysis.common_data.storage import Storage, storage_operations
+from undermine.analysis.conflicts.origins import Origins
+from undermine.model.point import CLIENT
+
+Tier = Literal["value", "activity", "remote"]
+TIERS: tuple[Tier, ...] = ("value", "activity", "remote")
+"""The best evidence first."""
+Tokens = Mapping[int, frozenset[str]]
+"""By row: digests of the texts and numbers that the operation moved or named."""
+
+_FEW = 20
+_FEW_SHARE = 0.03
+"""A token that occurs in more operations than `_FEW`, and in more than this share of all, says nothing about common data."""
+
+
+class Pair(NamedTuple):
+    """Two storage operations of one node that store common data in different places."""
+
+    first: Storage
+    second: Storage
+    tier: Tier
+    common: frozenset[str] = frozenset()
+    """By value: the common tokens."""
+
+
+def related(origins: Origins, tokens: Tokens) -> list[Pair]:
+    """All related pairs of a run."""
+    operations = storage_operations(origins.analysis)
+    activities = Activities(origins)
+    rare = _rare(tokens)
+    node = origins.node
+
+    def by_activity(one: Storage) -> list[Hashable]:
+        return [(node[one.row], activities.of(one.row))]
+
+    def by_sender(one: Storage) -> list[Hashable]:
+        sent = _sent_by(origins, activities.of(one.row)[0])
+        return [(node[one.row], node[sent], activities.of(sent))] if sent >= 0 else []
+
+    def by_value(one: Storage) -> list[Hashable]:
+        return [(node[one.row], token) for token in tokens.get(one.row, frozenset()) & rare]
+
+    found = [Pair(first, second, "activity") for first, second in _latest(origins, operations, by_activity)]
+    known = {(pair.first.row, pair.second.row) for pair in found}
+    for first, second in _latest(origins, operations, by_value):
+        found.append(Pair(first, second, "value", tokens[first.row] & tokens[second.row] & rare))
+    for first, second in _latest(origins, operations, by_sender):
+        if (first.row, second.row) not in known:
+            found.append(Pair(first, second, "remote"))
+    return found
+
+
+def _rare(tokens: Tokens) -> frozenset[str]:
+    """The tokens that few operations have."""
+    counts = Counter(token for each in tokens.values() for token in each)
+    most = max(_FEW, _FEW_SHARE * len(tokens))
+    return frozenset(token for token, count in counts.items() if count <= most)
+
+
+def _sent_by(origins: Origins, began: int) -> int:
+    """The operation of another node whose message began an activity; -1 if there is none."""
+    if began < 0 or not origins.is_received(began):
+        return -1
+    sent = int(origins.analysis.cause[began])
+    return sent if origins.node[sent] not in (CLIENT, origins.node[began]) else -1
+
+
+def _latest(
+    origins: Origins, operations: Sequence[Storage], groups: Callable[[Storage], Iterable[Hashable]]
+) -> Iterator[tuple[Storage, Storage]]:
+    """For each operation the latest earlier one of a common group that stored nothing at one of its places.
+
+    Several operations that write one place one after the other, such as a create, a write and a rename, count once.
+    """
+    columns = origins.analysis.columns
+    ends, begins = columns.end.tolist(), columns.t.tolist()
+    members: dict[Hashable, list[Storage]] = {}
+    for second in operations:
+        best: Storage | None = None
+        last: Storage | None = None
+        for group in groups(second):
+            earlier = members.setdefault(group, [])
+            if earlier and (last is None or earlier[-1].row > last.row):
+                last = earlier[-1]
+            for first in reversed(earlier):
+                if best and first.row < best.row:
+                    break
+                if ends[first.row] and ends[first.row] <= begins[second.row] and not second.places <= first.places:
+                    best = first
+                    break
+            earlier.append(second)
+        continues = last is not None and last is not best and last.places == second.places
+        if best and not continues:
+            yield best, second

@@ -1,0 +1,212 @@
+"""Crashes between two operations that store common data in different places, after Deminer.
+
+Fault-free runs show which storage operations of a node are related: they store the same value, or they are part of the handling
+of one message. A node that dies between the two leaves one place with the data and one without. Most programs expect that
+for some pairs and have forgotten others. Each pair of call sites is tried with several kinds of crashes.
+
+Never starts a process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+
+from undermine.analysis.common_data.pairs import Tier
+from undermine.analysis.common_data.storage import Place
+from undermine.analysis.conflicts.accesses import Resource
+from undermine.analysis.exposure.exposure import Spot
+from undermine.analysis.possible_faults import injectable
+from undermine.model.faults import Crash, Reboot
+from undermine.model.plan import Plan, Step, Then
+from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
+from undermine.protocols import History, PastRun
+from undermine.strategies.observed_pairs import ObservedPairs, RelatedSites, Shown
+
+Variant = Literal["at once", "late", "never", "all nodes"]
+_TIERS: dict[Tier, tuple[float, str]] = {
+    "value": (3.0, "both contain the same value"),
+    "activity": (2.0, "both are part of the handling of one message"),
+    "remote": (0.0, "the messages that led to them come from one activity of another node"),
+}
+"""What each kind of evidence adds to the score, and its words."""
+_STORED = frozenset({"file", "key", "table"})
+_LONGER = 2.0
+"""A down time is worth another try if it exceeds the first one by this factor."""
+_LEARN_MAX = 4
+"""The most runs with a crash that show what recovery reads."""
+
+
+class Deminer:
+    """A crash after a node has stored data in one place and before it stores common data in another one."""
+
+    class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+        """[strategies.deminer]"""
+
+        content: bool = True
+        """Also observe the texts and numbers that operations read, write, send and receive."""
+        crashes: tuple[Variant, ...] = ("at once", "never", "all nodes", "late")
+        """How nodes crash: the node starts again at once, late (after `faults.delay_s`) or never; or all nodes crash and start
+        again."""
+        cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
+        """The most experiments in a campaign."""
+
+    name = "deminer"
+    summary = "a crash between two operations that store common data in different places"
+    traced = True
+
+    def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
+        self.cap = options.cap
+        self.content = options.content
+        self._options = options
+        self._known: ObservedPairs | None = None
+        self._remarks: list[str] = []
+
+    def remarks(self) -> list[str]:
+        """Remarks for the user, each once."""
+        new, self._remarks = self._remarks, []
+        return new
+
+    def propose(self, history: History) -> Iterator[Candidate]:
+        """Yield the candidates of all related pairs, the most promising first."""
+        self.content = False  # the fault-free runs are over
+        pairs = self.pairs(history)
+        yield from self._candidates(pairs, history)
+        self._tell(pairs)
+
+    def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
+        """Yield the candidates; with a run, those whose second operation it showed after its last fault."""
+        shown = None if after is None else {Spot.of(point) for point in history.profile(after.id).after}
+        for candidate in self._candidates(self.pairs(history), history):
+            (step,) = candidate.plan.steps
+            trigger = step.trigger
+            if shown is None or not isinstance(trigger, Then):
+                yield candidate
+            elif Spot.of(trigger.second.point) in shown and Spot.of(trigger.first.point) in shown:
+                first = msgspec.structs.replace(trigger.first, nth=1)
+                next_one = msgspec.structs.replace(step, trigger=msgspec.structs.replace(trigger, first=first))
+                yield msgspec.structs.replace(candidate, plan=msgspec.structs.replace(candidate.plan, steps=(next_one,)))
+
+    # --- predictions
+
+    def pairs(self, history: History) -> list[RelatedSites]:
+        """All pairs of call sites that the fault-free runs show to be related."""
+        if self._known is None:
+            self._known = ObservedPairs(history.columns)
+        return self._known.related(history.fault_free)
+
+    def _read_by_recovery(self, history: History) -> frozenset[Resource]:
+        crashed = [(run, at_ns) for run in history.faulty if (at_ns := history.fired_ns(run))][:_LEARN_MAX]
+        known = self._known
+        return frozenset().union(*(known.read_by_recovery(run, at_ns) for run, at_ns in crashed)) if known else frozenset()
+
+    def _candidates(self, pairs: Sequence[RelatedSites], history: History) -> list[Candidate]:
+        """All pairs are tried with the first kind of crash before any is tried with the second one."""
+        read = self._read_by_recovery(history)
+        found: list[tuple[int, float, Candidate]] = []
+        for pair in pairs:
+            reason, score = _why(pair, read), _promise(pair, read)
+            for turn, fault in enumerate(self._crashes(pair, history)):
+                plan = Plan((Step(pair.trigger, fault),), history.seed, self.name, reason.text)
+                found.append((turn, -score, Candidate(plan, (reason,), score - 10 * turn)))
+        return merged(candidate for *_, candidate in sorted(found, key=lambda each: each[:2]))
+
+    def _crashes(self, pair: RelatedSites, history: History) -> list[Crash | Reboot]:
+        """The crashes to try at a pair, the most promising first. The other nodes see only a node that stays down, so that comes
+        first if they can see a place; a file is read by the node itself when it starts again."""
+        possible = [one.fault for one in injectable(history.possible_faults_at([pair.second.point])) if one.place == "before"]
+        alone = [fault for fault in possible if isinstance(fault, (Crash, Reboot)) and not fault.nodes]
+        reboot = next((fault for fault in alone if isinstance(fault, Reboot)), None)
+        crash = next((fault for fault in alone if isinstance(fault, Crash)), None)
+        offered: dict[Variant, Crash | Reboot | None] = {"at once": reboot, "never": crash}
+        if reboot and history.delay_s > reboot.after_s * _LONGER:
+            offered["late"] = msgspec.structs.replace(reboot, after_s=history.delay_s)
+        nodes = _nodes(history)
+        if reboot and nodes[1:]:
+            offered["all nodes"] = msgspec.structs.replace(reboot, nodes=nodes)
+        order = [variant for variant in self._options.crashes if offered.get(variant)]
+        if any(place.kind not in ("file", "table") for place in (*pair.first.places, *pair.second.places)):
+            order.sort(key=lambda variant: variant != "never")
+        return [fault for variant in order if (fault := offered[variant])]
+
+    def _tell(self, pairs: Sequence[RelatedSites]) -> None:
+        tiers = Counter(pair.tiers[0] for pair in pairs)
+        total = sum(pair.times for pair in pairs)
+        said = "; ".join(f"{count} because {_TIERS[tier][1]}" for tier, count in tiers.most_common())
+        self._remarks = [f"related operations: {total}, at {len(pairs)} pairs of call sites" + (f" ({said})" if said else "")]
+
+
+def _nodes(history: History) -> tuple[str, ...]:
+    """The nodes that can be started again."""
+    found = (one.point.get("node") for one in injectable(history.possible_faults) if isinstance(one.fault, Reboot))
+    return tuple(sorted(set(found)))
+
+
+def _why(pair: RelatedSites, read: frozenset[Resource]) -> Reason:
+    first, second = _done(pair.first), _done(pair.second)
+    words = [_TIERS[tier][1] for tier in pair.tiers]
+    if _is_acknowledged_first(pair):
+        words.append("a client has the answer before the data is stored")
+    times = f", {pair.times} times at these call sites" if pair.times > 1 else ""
+    evidence = [
+        Evidence("trace", f"first it {first}", pair.first.point.get("loc"), pair.first.run, pair.first.row),
+        Evidence("trace", f"then it {second}{times}", pair.second.point.get("loc"), pair.second.run, pair.second.row),
+        Evidence("value" if pair.common else "trace", "; ".join(words) + (f": {pair.common}" if pair.common else "")),
+    ]
+    if names := sorted(str(resource) for resource in _resources(pair) & read):
+        evidence.append(Evidence("trace", f"recovery reads {' and '.join(names)}"))
+    return Reason(f"after it {first} and before it {second}", tuple(evidence))
+
+
+def _done(shown: Shown) -> str:
+    """What the node did, in words: `changed key queue and key registry`."""
+    stored = [str(place) for place in shown.places if place.kind in _STORED]
+    told = [place.name.rpartition("peer:")[2] for place in shown.places if place.kind == "node"]
+    words = [f"changed {' and '.join(dict.fromkeys(stored))}"] if stored else []
+    words += [f"sent a message to {' and '.join(told)}"] if told else []
+    words += ["answered a client"] if any(place.kind == "client" for place in shown.places) else []
+    return " and ".join(words)
+
+
+def _resources(pair: RelatedSites) -> set[Resource]:
+    return {_resource(place) for place in (*pair.first.places, *pair.second.places) if place.kind in _STORED}
+
+
+def _resource(place: Place) -> Resource:
+    return Resource(place.kind, place.name)  # type: ignore[arg-type]
+
+
+def _is_acknowledged_first(pair: RelatedSites) -> bool:
+    """Does the handling of one message answer a client before it stores the data?"""
+    told = "activity" in pair.tiers and any(place.kind == "client" for place in pair.first.places)
+    return told and all(place.kind in _STORED for place in pair.second.places)
+
+
+def _promise(pair: RelatedSites, read: frozenset[Resource]) -> float:
+    """How promising a crash is: by evidence, by how different the places are, and by what recovery reads."""
+    score = max(_TIERS[tier][0] for tier in pair.tiers) + (len(pair.tiers) > 1)
+    score += _difference(pair)
+    score += sum(any(_resource(place) in read for place in shown.places if place.kind in _STORED) for shown in pair[:2])
+    return score + pair.serving
+
+
+def _difference(pair: RelatedSites) -> float:
+    """How different the places of two operations are. A new folder has no data yet."""
+    if _is_acknowledged_first(pair):
+        return 5.0
+    first, second = ({place.kind for place in shown.places} for shown in pair[:2])
+    if first <= _STORED and second <= _STORED:
+        names = [{place.name for place in shown.places} for shown in pair[:2]]
+        plain = names[0] == names[1] or _within(*names) or any(shown.point.get("op") == "file.mkdir" for shown in pair[:2])
+        return 2.0 if plain else 4.0
+    if "client" in first | second:
+        return 0.0
+    return 3.0 if first <= _STORED or second <= _STORED else 1.0
+
+
+def _within(first: set[str], second: set[str]) -> bool:
+    """Is a place of the second operation a file in a folder that is a place of the first one?"""
+    return any(name.startswith(f"{folder}/") for folder in first for name in second)

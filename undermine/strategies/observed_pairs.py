@@ -1,0 +1,169 @@
+"""The related storage operations that the fault-free runs of a campaign show, grouped by their call sites.
+
+Pure except for caches: computing a cached result again would give the same result. Never decides what is injected.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from undermine.analysis.common_data.moved_data import moved_data
+from undermine.analysis.common_data.pairs import TIERS, Pair, Tier, related
+from undermine.analysis.common_data.storage import Place, Storage
+from undermine.analysis.conflicts.accesses import Resource, accesses
+from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.recovery import Usual, recovery
+from undermine.analysis.exposure.exposure import Spot
+from undermine.analysis.pipeline import analyse
+from undermine.analysis.reading.rows import can_be_hit
+from undermine.model.columns import Columns
+from undermine.model.plan import At, Then
+from undermine.model.point import CLIENT, Point, point_of
+
+RARE = 3
+"""Up to this number of occurrences, counting finds the same one again in another run."""
+
+
+class Shown(NamedTuple):
+    """A storage operation of a run, as evidence."""
+
+    run: int
+    row: int
+    node: str
+    point: Point
+    places: tuple[Place, ...]
+
+    @property
+    def spot(self) -> Spot:
+        return Spot.of(self.point)
+
+
+class RelatedSites(NamedTuple):
+    """Two call sites whose operations store common data in different places, and the occurrence that is tried."""
+
+    first: Shown
+    second: Shown
+    tiers: tuple[Tier, ...]
+    """The best evidence first."""
+    common: str
+    """By value: some common texts and numbers."""
+    times: int
+    """How many pairs of operations at these call sites the runs show."""
+    nth_first: int
+    """Which occurrence of the first call site in its process it is."""
+    nth_second: int
+    """The same for the second one, counted from the first operation on."""
+    one_process: bool
+    serving: bool
+    """Did it happen while clients were served?"""
+
+    @property
+    def trigger(self) -> Then:
+        """After the first operation, before the second one."""
+        nth = self.nth_first if self.nth_first <= RARE else 1
+        first, second = At(self.first.spot.point, "after", nth), At(self.second.spot.point, "before", self.nth_second)
+        return Then(first, second, same="process" if self.one_process else "node")
+
+
+class _ObservedRun:
+    """One fault-free run."""
+
+    def __init__(self, number: int, columns: Columns) -> None:
+        self.number = number
+        self.columns = columns
+        self.origins = Origins(analyse(columns))
+
+    @cached_property
+    def _occurrences(self) -> dict[tuple[int, int, int], list[int]]:
+        """By process, operation and call stack: the rows that a fault can hit."""
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for row in np.flatnonzero(can_be_hit(self.columns)).tolist():
+            found.setdefault(self._site(row), []).append(row)
+        return found
+
+    def _site(self, row: int) -> tuple[int, int, int]:
+        columns = self.columns
+        return int(columns.process[row]), int(columns.op[row]), int(columns.stack[row])
+
+    def pairs(self) -> Iterator[RelatedSites]:
+        """All related pairs at which a fault can be injected."""
+        data = moved_data(self.origins.analysis)
+        for pair in related(self.origins, data.tokens):
+            first, second = pair.first.row, pair.second.row
+            if self._site(first) in self._occurrences and self._site(second) in self._occurrences:
+                yield self._with_numbers(pair, data.words(pair.common))
+
+    def _with_numbers(self, pair: Pair, common: str) -> RelatedSites:
+        first, second = pair.first.row, pair.second.row
+        firsts, seconds = self._occurrences[self._site(first)], self._occurrences[self._site(second)]
+        return RelatedSites(
+            first=self._shown(pair.first),
+            second=self._shown(pair.second),
+            tiers=(pair.tier,),
+            common=common,
+            times=1,
+            nth_first=bisect_right(firsts, first),
+            nth_second=bisect_right(seconds, second) - bisect_right(seconds, first),
+            one_process=int(self.columns.process[first]) == int(self.columns.process[second]),
+            serving=first >= self.origins.served_from,
+        )
+
+    def _shown(self, stored: Storage) -> Shown:
+        row = stored.row
+        return Shown(self.number, row, self.origins.node[row], point_of(self.columns.event(row)), tuple(sorted(stored.places)))
+
+
+class ObservedPairs:
+    """The related call sites of one campaign."""
+
+    def __init__(self, columns: Callable[[int], Columns]) -> None:
+        self._columns = columns
+        self._known: tuple[tuple[int, ...], list[RelatedSites]] | None = None
+        self._usual: tuple[tuple[int, ...], Usual] | None = None
+        self._read: dict[tuple[int, int], frozenset[Resource]] = {}
+
+    def related(self, fault_free: Sequence[int]) -> list[RelatedSites]:
+        """All pairs of call sites, in the order in which the runs show them."""
+        wanted = tuple(fault_free)
+        if self._known is None or self._known[0] != wanted:
+            runs = [_ObservedRun(number, self._columns(number)) for number in wanted]
+            self._known = wanted, grouped(each for run in runs for each in run.pairs())
+            self._usual = wanted, Usual([run.origins.analysis for run in runs])
+        return self._known[1]
+
+    def read_by_recovery(self, run: int, at_ns: int) -> frozenset[Resource]:
+        """The files, keys and tables that the recovery of a run with a crash at this time reads."""
+        if (run, at_ns) not in self._read and self._usual:
+            origins = Origins(analyse(self._columns(run)))
+            here = recovery(origins, at_ns, self._usual[1])
+            found = (access for access in accesses(origins.analysis.columns) if here[access.row] and not access.changes)
+            self._read[run, at_ns] = frozenset(each.resource for each in found if origins.node[each.row] != CLIENT)
+        return self._read.get((run, at_ns), frozenset())
+
+
+def grouped(pairs: Iterable[RelatedSites]) -> list[RelatedSites]:
+    """One for each two call sites, with the evidence of all: a loop of a thousand writes is one pair. The occurrence that another
+    run finds most easily stands for all."""
+    groups: dict[tuple[Spot, Spot], list[RelatedSites]] = {}
+    for each in pairs:
+        groups.setdefault((each.first.spot, each.second.spot), []).append(each)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: Sequence[RelatedSites]) -> RelatedSites:
+    tiers = {tier for each in group for tier in each.tiers}
+    return min(group, key=_uncertainty)._replace(
+        tiers=tuple(tier for tier in TIERS if tier in tiers),
+        common=next((each.common for each in group if each.common), ""),
+        times=len({(each.first.run, each.first.row, each.second.row) for each in group}),
+    )
+
+
+def _uncertainty(each: RelatedSites) -> tuple[bool, bool, int, int]:
+    """How hard it is to find the occurrence again. One while clients are served is worth more than one of a starting node."""
+    return each.nth_first > RARE, not each.serving, each.nth_first, each.nth_second
