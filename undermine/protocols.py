@@ -279,8 +279,8 @@ class Counted(Protocol):
 
 @runtime_checkable
 class Traced(Protocol):
-    """A strategy that needs full traces: if `traced` is true, agents record everything that they can observe, in its runs and in
-    the fault-free runs."""
+    """A strategy that needs full traces: if `traced` is true at first, agents record everything that they can observe in the
+    fault-free and benign runs, and in its own runs until `traced` is false."""
 
     @property
     def traced(self) -> bool: ...
@@ -288,9 +288,8 @@ class Traced(Protocol):
 
 @runtime_checkable
 class Heap(Protocol):
-    """A strategy that needs accesses to the heap: if `heap` is true at first, agents record those that happen in handlers in the
-    fault-free and benign runs, and in its own runs until `heap` is false. They record everything else that they can observe,
-    too."""
+    """A strategy that needs accesses to the heap: agents record those that happen in handlers. `heap` counts as `traced` does,
+    and includes it."""
 
     @property
     def heap(self) -> bool: ...
@@ -298,18 +297,19 @@ class Heap(Protocol):
 
 @runtime_checkable
 class Content(Protocol):
-    """A strategy that needs to know which data operations move: if `content` is true at first, agents record tokens of the bytes
-    that are read, received, written and sent, in the same runs as for `Heap`."""
+    """A strategy that needs to know which data operations move: agents record tokens of the bytes that are read, received,
+    written and sent. `content` counts as `traced` does, and includes it."""
 
     @property
     def content(self) -> bool: ...
 
 
 def asked_by(strategy: object) -> frozenset[str]:
-    """The families that a strategy asks for now, besides those of full traces."""
+    """How the strategy wants its runs to be observed now: `traced`, `heap`, `content`."""
+    traced = isinstance(strategy, Traced) and strategy.traced
     heap = isinstance(strategy, Heap) and strategy.heap
     content = isinstance(strategy, Content) and strategy.content
-    return frozenset(["heap"] * heap + ["content"] * content)
+    return frozenset(["traced"] * traced + ["heap"] * heap + ["content"] * content)
 
 
 @runtime_checkable

@@ -57,8 +57,6 @@ from undermine.protocols import (
     Remarks,
     Strategy,
     TargetProgram,
-    Traced,
-    asked_by,
 )
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
@@ -105,11 +103,8 @@ class Campaign:
         self._config = engine.config
         self._store = store
         self._strategies = list(strategies)
-        asking = {s.name: s for s in strategies if asked_by(s)}
-        traced = frozenset((*asking, *(s.name for s in strategies if isinstance(s, Traced) and s.traced)))
-        if self._config.hunt.steps > 1 and traced:  # any run may be extended by any strategy
-            traced = frozenset(s.name for s in strategies)
-        self.plan_runner.ask(asking, traced)
+        # with several steps, any run may be extended by any strategy
+        self.plan_runner.ask(strategies, traced_always=self._config.hunt.steps > 1)
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
         self._tried = Landings()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +78,19 @@ class PlanRunner:
         self._store = store
         self.checkers = tuple(checkers)
         self._listen = listener
-        self._traced: frozenset[str] = frozenset()
         self._asking: Mapping[str, Strategy] = {}
         self._asked: frozenset[str] = frozenset()
+        self._traced_always = False
         self.coverage: Coverage | None = None
         """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
 
-    def ask(self, asking: Mapping[str, Strategy], traced: frozenset[str]) -> None:
-        """Set the strategies, by name, that ask for more families in their runs for as long as they want, and those in whose
-        runs agents observe everything. Fault-free and benign runs have all that any strategy asks for at first."""
-        self._asking, self._traced = asking, traced
-        self._asked = frozenset(family for strategy in asking.values() for family in asked_by(strategy))
+    def ask(self, strategies: Iterable[Strategy], *, traced_always: bool = False) -> None:
+        """Set the strategies whose runs are observed as they ask for at that time. Fault-free and benign runs are observed as any
+        of them asks for at first. With `traced_always`, all runs have full traces if one strategy needs them at first."""
+        self._asking = {strategy.name: strategy for strategy in strategies}
+        self._asked = frozenset(wish for strategy in self._asking.values() for wish in asked_by(strategy))
+        self._traced_always = traced_always and bool(self._asked)
 
     def measure(self) -> Coverage:
         """Count the runs so far, and from now on every run that ends. Call it after the fault-free runs."""
@@ -208,7 +209,7 @@ class PlanRunner:
             learnt_from = slot.kind in LEARNT_FROM
             asked = self._asked if learnt_from else asked_by(self._asking.get(slot.strategy))
             return Conditions(
-                observe_all=slot.strategy in self._traced or (learnt_from and bool(self._traced)),
+                observe_all=self._traced_always or bool(asked),
                 heap="heap" in asked,
                 content="content" in asked,
             )

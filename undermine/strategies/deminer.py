@@ -56,10 +56,10 @@ class Deminer:
 
     name = "deminer"
     summary = "a crash between two operations that store common data in different places"
-    traced = True
 
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
         self.cap = options.cap
+        self.traced = True
         self.content = options.content
         self._options = options
         self._known: ObservedPairs | None = None
@@ -72,7 +72,7 @@ class Deminer:
 
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the candidates of all related pairs, the most promising first."""
-        self.content = False  # the fault-free runs are over
+        self.traced = self.content = False  # the fault-free runs are over
         pairs = self.pairs(history)
         yield from self._candidates(pairs, history)
         self._tell(pairs)
