@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-deminer bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -37,6 +37,9 @@ bench-sieve: $(READY)
 
 bench-fcatch: $(READY)
 	$(BIN)/python -m bench.fcatch $(ARGS)
+
+bench-deminer: $(READY)
+	$(BIN)/python -m bench.deminer $(ARGS)
 
 case: $(READY)
 	$(BIN)/python -m bench.case $(CASE) $(N)

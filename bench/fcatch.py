@@ -82,11 +82,11 @@ class Options(msgspec.Struct, frozen=True):
 # --- campaigns
 
 
-def configuration(target: str, use: str, options: Options, folder: Path) -> Config:
+def configuration(target: str, use: str, seed: int, folder: Path) -> Config:
     """The pack's configuration, with a folder of its own for each use."""
     config = load(EXAMPLES / target, PACKS[target])
     own = msgspec.structs.replace(config.campaign, dir=str(folder / target / use))
-    return msgspec.structs.replace(config, campaign=own, hunt=msgspec.structs.replace(config.hunt, seed=options.seed))
+    return msgspec.structs.replace(config, campaign=own, hunt=msgspec.structs.replace(config.hunt, seed=seed))
 
 
 def options_of(config: Config) -> Fcatch.Options:
@@ -161,7 +161,7 @@ def fault_free_runs(target: str, options: Options, folder: Path) -> dict[str, Me
     with contextlib.ExitStack() as stack:
         runners = {}
         for kind in runs:
-            config = configuration(target, kind, options, folder)
+            config = configuration(target, kind, options.seed, folder)
             build_agents(config, print_news)
             config = without_agents(config) if kind == PLAIN else config
             runners[kind] = stack.enter_context(open_engine(config, config.dir)).runner
@@ -181,7 +181,7 @@ def fault_free_runs(target: str, options: Options, folder: Path) -> dict[str, Me
 
 def plain_crashes(target: str, plans: Sequence[Plan], options: Options, folder: Path) -> tuple[float, ...]:
     """The seconds of the same crashes without agents. The tool itself crashes nodes between operations of clients."""
-    config, seconds = without_agents(configuration(target, "crashes", options, folder)), []
+    config, seconds = without_agents(configuration(target, "crashes", options.seed, folder)), []
     with open_engine(config, config.dir) as engine:
         for number, plan in enumerate(plans, 1):
             record = engine.runner.execute(config.dir / f"run-{number}", number, plan).record
@@ -230,7 +230,7 @@ def row_of(target: str, options: Options, folder: Path) -> Row:
 
 def learnt(target: str, options: Options, folder: Path, runs: Mapping[str, Measured]) -> dict[str, Any]:
     """Everything that needs predictions, but no run that tries them."""
-    config = configuration(target, "learning", options, folder)
+    config = configuration(target, "learning", options.seed, folder)
     own = options_of(config)
     few = msgspec.structs.replace(config.hunt, benign_runs=0, confirm=0)
     times = dict.fromkeys((own.crash, *TIMES)) if options.wants("sensitivity") else (own.crash,)
@@ -252,7 +252,7 @@ def learnt(target: str, options: Options, folder: Path, runs: Mapping[str, Measu
 
 def triggered(target: str, options: Options, folder: Path) -> dict[str, Any]:
     """A hunt with the strategy alone."""
-    config = configuration(target, "hunt", options, folder)
+    config = configuration(target, "hunt", options.seed, folder)
     strategy = Predicting(options_of(config))
     with hunted(config, (strategy,), Limits(options.budget_s)) as (_, store):
         reports = reports_of(strategy.predicted.values(), Ran.of(store))
@@ -261,10 +261,14 @@ def triggered(target: str, options: Options, folder: Path) -> dict[str, Any]:
 
 def random_crashes(target: str, options: Options, folder: Path) -> Cell:
     """A hunt with crashes at random moments, with and without a restart."""
-    config = only_crashes(configuration(target, "random", options, folder))
-    strategies = plugins.strategies(config, ("random",))
-    with hunted(config, strategies, Limits(UNLIMITED_S, options.random_runs)) as (_, store):
-        return cell_of("random", store.run_rows(), (), store.findings(), Points())
+    config = only_crashes(configuration(target, "random", options.seed, folder))
+    return hunt_of("random", config, Limits(UNLIMITED_S, options.random_runs))
+
+
+def hunt_of(strategy: str, config: Config, limits: Limits) -> Cell:
+    """The figures of a hunt with one strategy."""
+    with hunted(config, plugins.strategies(config, (strategy,)), limits) as (_, store):
+        return cell_of(strategy, store.run_rows(), (), store.findings(), Points())
 
 
 def only_crashes(config: Config) -> Config:

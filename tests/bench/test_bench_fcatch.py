@@ -321,7 +321,7 @@ def test_invalid_arguments_are_refused(words: str) -> None:
 
 @pytest.mark.parametrize("target", sorted(bench.PACKS.keys() - {"zookeeper"}))  # its release must be there to be loaded
 def test_a_campaign_has_the_packs_configuration_and_its_own_folder(target: str, tmp_path: Path) -> None:
-    config = bench.configuration(target, "hunt", msgspec.structs.replace(OPTIONS, seed=7), tmp_path)
+    config = bench.configuration(target, "hunt", 7, tmp_path)
     own = load(bench.EXAMPLES / target)
     assert (config.dir, config.hunt.seed) == (tmp_path / target / "hunt", 7)
     assert (config.checkers, config.workload, config.faults) == (own.checkers, own.workload, own.faults)
@@ -329,7 +329,7 @@ def test_a_campaign_has_the_packs_configuration_and_its_own_folder(target: str, 
 
 
 def test_random_runs_have_one_crash_each(tmp_path: Path) -> None:
-    config = bench.configuration("granary", "random", OPTIONS, tmp_path)
+    config = bench.configuration("granary", "random", 0, tmp_path)
     faults = bench.only_crashes(config).faults
     assert (faults.kinds, faults.max_steps) == (("crash", "reboot"), 1)
     assert faults.roles == config.faults.roles

@@ -1,0 +1,288 @@
+"""The strategy `deminer` on our targets: the cost of recording, its predictions, and what others need for the same bugs.
+
+For each target, in a temporary folder:
+
+1. *recording*: fault-free runs in turn without agents, as in a hunt, and observed as each kind of evidence needs.
+2. *pairs*: related operations of the runs that were recorded in full, and how the kinds of evidence agree.
+3. *hunt*: a hunt with the strategy.
+4. *rivals*: hunts with random crashes and with `prefail`, with the same kinds of faults and the same time.
+
+    python -m bench.deminer --targets granary,rq --parts recording,pairs
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from bench.fcatch import configuration, hunt_of, hunted, only_crashes
+from bench.news import print_news
+from bench.processes import set_up
+from bench.sieve import cell_of
+from bench.sieve_tables import Cell, Points
+from bench.table import table
+from bench.trace import EXAMPLES, without_agents
+from undermine import plugins
+from undermine.analysis.common_data.moved_data import moved_data
+from undermine.analysis.common_data.pairs import Pair, Tier, related
+from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.pipeline import analyse
+from undermine.api.opening import build_agents
+from undermine.campaign.limits import Limits
+from undermine.config.schema import Config, parse_duration
+from undermine.model.codec import read_columns
+from undermine.model.errors import UserError
+from undermine.model.plan import Plan
+from undermine.model.rounds import RoundKind
+from undermine.model.run import Conditions
+from undermine.run.engine import open_engine
+from undermine.store.rundir import RunDir
+from undermine.strategies.deminer import Deminer
+
+PACKS = {"granary": "", "rq": "1.14.1", "pysyncobj": "0.3.17", "zookeeper": "3.6.3"}
+"""The targets and their releases; `bench.fcatch` has their parameters."""
+Part = Literal["recording", "pairs", "hunt", "rivals"]
+PARTS: tuple[Part, ...] = get_args(Part)
+ROUNDS = 5
+PLAIN = "plain"
+RECORDED = {
+    PLAIN: Conditions(),
+    "test": Conditions(),
+    "activity": Conditions(observe_all=True),
+    "value": Conditions(observe_all=True, content=True),
+}
+"""The kinds of fault-free runs: without agents, as in a hunt, and observed as each kind of evidence needs."""
+GOALS = {"test": 1.2, "activity": 1.3, "value": 1.5}
+RIVALS = ("random", "prefail")
+_NS = 1e9
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of the command line."""
+
+    targets: tuple[str, ...]
+    parts: tuple[Part, ...]
+    budget_s: float
+    seed: int
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """The fault-free runs of one kind."""
+
+    run_s: tuple[float, ...]
+    workload_s: tuple[float, ...]
+    """From the first client operation to the end of the last one."""
+
+
+class Pairs(msgspec.Struct, frozen=True):
+    """The related operations of one run."""
+
+    events: int
+    operations: int
+    by_tier: dict[Tier, int]
+    sites: int
+    """Pairs of call sites."""
+
+
+class Hunt(msgspec.Struct, frozen=True):
+    """A hunt with the strategy."""
+
+    cell: Cell
+    plans: int
+    fired: int
+    not_fired: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One target."""
+
+    target: str
+    recording: dict[str, Recording] = {}
+    pairs: tuple[Pairs, ...] = ()
+    hunt: Hunt | None = None
+    rivals: tuple[Cell, ...] = ()
+
+    def slowdown(self, kind: str) -> dict[str, float]:
+        """How much longer runs of this kind take than runs without agents: the whole run, and its workload."""
+        plain, other = self.recording[PLAIN], self.recording[kind]
+        names = ("run_s", "workload_s")
+        return {
+            name: round(statistics.median(getattr(other, name)) / statistics.median(getattr(plain, name)), 2) for name in names
+        }
+
+
+# --- one target
+
+
+def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Recording], tuple[Path, ...]]:
+    """The seconds of fault-free runs of each kind, in turn, and the traces of those with everything. The first round fills
+    caches and does not count."""
+    seconds: dict[str, list[tuple[float, float]]] = {kind: [] for kind in RECORDED}
+    traces: list[Path] = []
+    with contextlib.ExitStack() as stack:
+        runners = {}
+        for kind in RECORDED:
+            config = configuration(target, kind, options.seed, folder)
+            build_agents(config, print_news)
+            config = without_agents(config) if kind == PLAIN else config
+            runners[kind] = stack.enter_context(open_engine(config, config.dir)).runner
+        for number in range(ROUNDS + 1):
+            for kind, conditions in RECORDED.items():
+                place = folder / target / kind / f"run-{number}"
+                view = runners[kind].execute(place, number + 1, Plan(), conditions=conditions)
+                if view.record.status == "broken":
+                    raise UserError(f"the fault-free run ({kind}) broke: {view.record.reason}")
+                times = [t for op in view.history if op.phase == "workload" for t in (op.start_ns, op.end_ns) if t]
+                took = view.record.timing.total_s, (max(times) - min(times)) / _NS
+                print(f"{target} {kind}: {took[0]:.2f} s, workload {took[1]:.2f} s", file=sys.stderr, flush=True)
+                if number:
+                    seconds[kind].append(took)
+                    traces += [RunDir(place).trace] if kind == "value" else []
+    return {kind: Recording(*zip(*found, strict=True)) for kind, found in seconds.items()}, tuple(traces)
+
+
+def pairs_of(trace: Path) -> Pairs:
+    analysis = analyse(read_columns(trace))
+    data = moved_data(analysis)
+    found = related(Origins(analysis), data.tokens)
+    rows = {row for pair in found for row in (pair.first.row, pair.second.row)}
+    tiers = Counter(pair.tier for pair in found)
+    return Pairs(len(analysis), len(rows), dict(tiers), len({_sites(pair, analysis.columns.stack) for pair in found}))
+
+
+def _sites(pair: Pair, stack: Any) -> tuple[int, int]:
+    return int(stack[pair.first.row]), int(stack[pair.second.row])
+
+
+def hunt(target: str, options: Options, folder: Path) -> Hunt:
+    config = only_crashes(configuration(target, "hunt", options.seed, folder))
+    (strategy,) = plugins.strategies(config, (Deminer.name,))
+    with hunted(config, (strategy,), Limits(options.budget_s)) as (campaign, store):
+        own = [row for row in store.run_rows() if row["kind"] is RoundKind.STRATEGY]
+        statuses = Counter(row["status"] for row in own)
+        plans = len(list(strategy.propose(campaign.history_of(strategy, 1))))
+        cell = cell_of(Deminer.name, store.run_rows(), (), store.findings(), Points())
+    return Hunt(cell, plans, statuses["fired"], statuses["not_fired"])
+
+
+def row_of(target: str, options: Options, folder: Path) -> Row:
+    row = Row(target)
+    if {"recording", "pairs"} & set(options.parts):
+        recording, traces = recorded(target, options, folder)
+        row = msgspec.structs.replace(row, recording=recording, pairs=tuple(map(pairs_of, traces[:2])))
+    if {"hunt", "rivals"} & set(options.parts):
+        row = msgspec.structs.replace(row, hunt=hunt(target, options, folder))
+    if "rivals" in options.parts:
+        limits = Limits(options.budget_s)
+        cells = [hunt_of(name, rival(target, name, options, folder), limits) for name in RIVALS]
+        row = msgspec.structs.replace(row, rivals=tuple(cells))
+    return row
+
+
+def rival(target: str, strategy: str, options: Options, folder: Path) -> Config:
+    return only_crashes(configuration(target, strategy, options.seed, folder))
+
+
+# --- tables
+
+
+def report(rows: Sequence[Row]) -> str:
+    parts = [_recording(rows), _pairs(rows), _hunts(rows), _bugs(rows)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _recording(rows: Sequence[Row]) -> str:
+    head = ("target", *(f"{kind} (goal {goal})" for kind, goal in GOALS.items()))
+    shown = [row for row in rows if row.recording]
+    body = [(row.target, *("{workload_s}x ({run_s}x)".format(**row.slowdown(kind)) for kind in GOALS)) for row in shown]
+    return f"Slowdown of the workload (of the whole run)\n{table(head, body)}" if body else ""
+
+
+def _pairs(rows: Sequence[Row]) -> str:
+    head = ("target", "events", "storage operations", "by value", "by activity", "remote", "call sites")
+    body = [
+        (row.target, *map(str, (one.events, one.operations, *(one.by_tier.get(tier, 0) for tier in get_args(Tier)), one.sites)))
+        for row in rows
+        for one in row.pairs
+    ]
+    return f"Related operations of fault-free runs\n{table(head, body)}" if body else ""
+
+
+def _hunts(rows: Sequence[Row]) -> str:
+    head = ("target", "plans", "fired", "did not fire", "confirmed", "own runs, min")
+    body = []
+    for row in rows:
+        if found := row.hunt:
+            figures = found.plans, found.fired, found.not_fired, len(_found(found.cell)), round(found.cell.seconds / 60, 1)
+            body.append((row.target, *map(str, figures)))
+    return f"Hunts (the paper: 290 to 2108 plans, 56 to 264 hours)\n{table(head, body)}" if body else ""
+
+
+def _bugs(rows: Sequence[Row]) -> str:
+    head = ("target", "symptom", Deminer.name, *RIVALS)
+    body = []
+    for row in rows:
+        for found in _found(row.hunt.cell) if row.hunt else ():
+            others = [cell.report(found.symptom) for cell in row.rivals]
+            runs = (str(found.run), *(str(one.run) if one and one.state == "found" else "-" for one in others))
+            body.append((row.target, found.symptom[:70], *runs, *("-" for _ in range(len(RIVALS) - len(others)))))
+    return f"Runs of each strategy until a bug of {Deminer.name} was seen\n{table(head, body)}" if body else ""
+
+
+def _found(cell: Cell) -> list[Any]:
+    """The confirmed findings that one of the strategy's own runs showed."""
+    return [found for found in cell.reports if found.state == "found" and found.run]
+
+
+# --- all of it
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="make bench-deminer", description=__doc__)
+    parser.add_argument("--targets", default=",".join(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
+    parser.add_argument("--budget", default="10m", help="time for each hunt (default: 10m)")
+    parser.add_argument("--seed", type=int, default=0)
+    said = parser.parse_args(arguments)
+    chosen: dict[str, Any] = {}
+    for name, known in (("targets", tuple(PACKS)), ("parts", PARTS)):
+        chosen[name] = tuple(dict.fromkeys(getattr(said, name).split(",")))
+        if unknown := [each for each in chosen[name] if each not in known]:
+            parser.error(f"--{name}: unknown: {', '.join(unknown)}; known are {', '.join(known)}")
+    try:
+        budget_s = parse_duration(said.budget)
+    except ValueError as error:
+        parser.error(f"--budget: {error}")
+    return Options(chosen["targets"], chosen["parts"], budget_s, said.seed)
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    rows = []
+    for target in options.targets:
+        set_up(EXAMPLES / target, *filter(None, [PACKS[target]]))
+        with tempfile.TemporaryDirectory(prefix="um-bench-deminer-") as folder:
+            rows.append(row_of(target, options, Path(folder)))
+        print(report(rows[-1:]), file=sys.stderr, flush=True)
+    print(report(rows))
+    figures = {row.target: {kind: row.slowdown(kind) for kind in GOALS} for row in rows if row.recording}
+    said = msgspec.to_builtins((options, rows))
+    print(json.dumps({"bench": "deminer", **said[0], "slowdown": figures, "rows": said[1]}))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        sys.exit(f"bench.deminer: {error}")
