@@ -42,6 +42,21 @@ def test_an_activity_goes_on_after_the_answer_to_its_own_request() -> None:
     assert together(story, *pairs) == [{"before", "after"}]
 
 
+def test_the_next_request_after_a_reply_begins_another_activity() -> None:
+    story = Story()
+    for number in (1, 2, 3):
+        story.did(f"ask{number}", "net.send", "c1", pid=2)
+        story.did(f"asked{number}", "net.recv", "s1")
+        story.did(f"write{number}", "file.write")
+        story.did(f"reply{number}", "net.send", "s1")
+        story.did(f"replied{number}", "net.recv", "c1", pid=2)
+        story.did(f"note{number}", "file.write", pid=2)
+    pairs = [pair for n in (1, 2, 3) for pair in ((f"ask{n}", f"asked{n}"), (f"reply{n}", f"replied{n}"))]
+    found = together(story, *pairs)
+    assert [each for each in found if "write1" in each or "write2" in each] == [{"write1"}, {"write2"}]
+    assert {"note1", "note2", "note3"} in found, "the asking thread goes on"
+
+
 def test_an_activity_goes_on_in_a_thread_that_it_starts() -> None:
     story = Story()
     story.did("send", "net.send", pid=2)

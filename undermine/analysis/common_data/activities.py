@@ -1,8 +1,8 @@
 """Activities: the handling of one message or of one item of a store, on one node, with everything that it leads to there.
 
 An activity goes on in the threads, tasks and processes that it starts or hands work to, and after the answer to a request of its
-own. A thread that no message began, such as one that starts a node or does something now and then, has an activity from one
-pause to the next.
+own. The next request on the connection that brought its message begins another one. A thread that no message began, such as one
+that starts a node or does something now and then, has an activity from one pause to the next.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Activities:
         self._starts = set(analysis.columns.find(*_BEGINNINGS).tolist())
         self._pauses = self._by_context(analysis.columns.find(*_PAUSES))
         self._known: dict[int, Activity] = {}
+        for row in np.flatnonzero(origins.received).tolist():  # by time, so that each finds the ones before it
+            self.of(row)
 
     def _by_context(self, rows: Numbers) -> dict[int, Numbers]:
         found: dict[int, list[int]] = {}
@@ -56,7 +58,7 @@ class Activities:
         cause = self._cause[row]
         if self._origins.is_received(row):
             asked = self._own_request(row)
-            return asked if asked >= 0 else (row, 0)
+            return (row, 0) if asked < 0 or self._is_next_request(self.of(asked)[0], row) else asked
         pauses = self._pauses_before(row)
         if cause < 0:
             return -1 - self._context[row], pauses
@@ -70,6 +72,16 @@ class Activities:
         context = self._context[row]
         chain = self._origins.chain(self._cause[row])
         return next((each for each in chain if self._context[each] == context and each < row), -1)
+
+    def _is_next_request(self, before: int, row: int) -> bool:
+        """Did a message on the same connection, or else from the same process, begin the activity before?"""
+        if before < 0:
+            return False
+        columns = self._origins.analysis.columns
+        connections = int(columns.resource[before]), int(columns.resource[row])
+        if all(connections):
+            return connections[0] == connections[1]
+        return bool(columns.process[self._cause[before]] == columns.process[self._cause[row]])
 
     def _pauses_before(self, row: int) -> int:
         pauses = self._pauses.get(self._context[row])

@@ -86,8 +86,12 @@ class Origins:
                 at += 1
         return False
 
+    @cached_property
+    def received(self) -> Mask:
+        """For each event: does it receive a message, or take an item from a store?"""
+        return (self.analysis.cause >= 0) & np.isin(self.analysis.cause_kind, list(self._crosses))
+
     def is_received(self, row: int) -> bool:
-        """Does the row receive a message, or take an item from a store?"""
         return self._cause[row] >= 0 and self._kind[row] in self._crosses
 
     def answers(self, row: int, context: int, before: int) -> bool:
