@@ -8,7 +8,7 @@ from hand_made import MS, Trace
 from undermine.model.columns import Columns
 from undermine.model.faults import Crash, FaultLimits, Reboot
 from undermine.model.plan import At, Plan, Then
-from undermine.model.point import Point
+from undermine.model.point import Point, client_point
 from undermine.protocols import History, PastRun, Profile
 from undermine.strategies.deminer import Deminer
 from undermine.testing import CAPABILITIES, history
@@ -64,6 +64,17 @@ def test_every_pair_is_tried_once_before_any_is_tried_with_another_crash() -> No
     assert len({sites(plan) for plan in plans[:2]}) == 2
     faults = [plan.steps[0].fault for plan in plans if sites(plan) == sites(plans[0])]
     assert faults == [Reboot(0.3), Crash(), Reboot(0.3, ("m2", "n1")), Reboot(5.0)]
+
+
+def test_all_nodes_are_also_those_without_an_agent() -> None:
+    trace = handled("a", "b")
+    roles = {"n1": "n", "m2": "m", "redis": "store"}
+    limits = FaultLimits(("reboot",), capabilities=dict.fromkeys(("n1", "m2"), CAPABILITIES), node_roles=roles)
+    given = told(trace, limits=limits)
+    seen = history([*trace.points(), client_point("put", "")], limits=limits)
+    given = msgspec.structs.replace(given, possible_faults=seen.possible_faults)
+    faults = [candidate.plan.steps[0].fault for candidate in Deminer().propose(given)]
+    assert Reboot(0.3, ("m2", "n1", "redis")) in faults
 
 
 def test_a_node_stays_down_first_if_others_can_see_a_place() -> None:

@@ -20,8 +20,9 @@ from undermine.analysis.common_data.storage import Place
 from undermine.analysis.conflicts.accesses import Resource
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
-from undermine.model.faults import Crash, Reboot
+from undermine.model.faults import Crash, Reboot, nodes_of
 from undermine.model.plan import Plan, Step, Then
+from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.protocols import History, PastRun
 from undermine.strategies.observed_pairs import ObservedPairs, RelatedSites, Shown
@@ -140,9 +141,10 @@ class Deminer:
 
 
 def _nodes(history: History) -> tuple[str, ...]:
-    """The nodes that can be started again."""
-    found = (one.point.get("node") for one in injectable(history.possible_faults) if isinstance(one.fault, Reboot))
-    return tuple(sorted(set(found)))
+    """The nodes that can be started again, also those without an agent."""
+    reboots = (one for one in injectable(history.possible_faults) if isinstance(one.fault, Reboot))
+    found = {node for one in reboots for node in nodes_of(one.fault) or (one.point.get("node"),)}
+    return tuple(sorted(found - {CLIENT}))
 
 
 def _why(pair: RelatedSites, read: frozenset[Resource]) -> Reason:
