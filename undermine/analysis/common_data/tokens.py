@@ -17,13 +17,16 @@ TOKENS = "content.tokens"
 _LIMITS = WIRE.tokens
 _ENDLESS = 1 << _LIMITS.number_bits_max
 _RUN = re.compile(rb"[A-Za-z0-9_-]+")
+_ZEROS = re.compile(rb"\0+")
 _DECIMAL = re.compile(rb"[0-9]{1,%d}" % _LIMITS.decimal_digits_max)
 _HEX = re.compile(rb"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (_LIMITS.hex_digits_min, _LIMITS.hex_digits_max))
 
 
 def tokens_of(data: bytes) -> frozenset[str]:
     """The digests of the tokens in a buffer."""
-    return _sample({*(digest for digest, _ in _in_runs(data)), *_in_binary(data)})
+    in_runs = {digest for digest, _ in _in_runs(data)}
+    in_order = [*_by_crc(in_runs), *_by_crc({*_in_binary(data)} - in_runs)]
+    return frozenset(in_order[: _LIMITS.digests_max])
 
 
 def tokens_in(text: str) -> Iterator[tuple[str, str]]:
@@ -56,15 +59,18 @@ def _in_runs(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _in_binary(data: bytes) -> Iterator[str]:
     data = data[: _LIMITS.binary_bytes_max]
-    if 0 not in data:
-        return
-    for width in (4, 8):
-        for at in range(len(data) - width + 1):
-            window = data[at : at + width]
-            if window[0] == 0 and not _is_text(window[-2:]):
-                yield from _number(int.from_bytes(window, "big"))
-            if window[-1] == 0 and not _is_text(window[:2]):
-                yield from _number(int.from_bytes(window, "little"))
+    yield from _big_endian(data)
+    yield from _big_endian(data[::-1])  # read from its end, a little-endian number is a big-endian one
+
+
+def _big_endian(data: bytes) -> Iterator[str]:
+    for zeros in _ZEROS.finditer(data):
+        first, end = zeros.span()
+        for start in {*range(first, end, 4), max(first, end - 3)}:
+            for width in (4, 8):
+                window = data[start : start + width]
+                if len(window) == width and window[-1] != 0 and not _is_text(window[-2:]):
+                    yield from _number(int.from_bytes(window, "big"))
 
 
 def _is_text(lowest: bytes) -> bool:
@@ -76,6 +82,5 @@ def _number(number: int) -> Iterator[str]:
         yield f"n{number:x}"
 
 
-def _sample(digests: Iterable[str]) -> frozenset[str]:
-    by_crc = sorted(digests, key=lambda digest: (crc32(digest.encode()), digest))
-    return frozenset(by_crc[: _LIMITS.digests_max])
+def _by_crc(digests: Iterable[str]) -> list[str]:
+    return sorted(digests, key=lambda digest: (crc32(digest.encode()), digest))

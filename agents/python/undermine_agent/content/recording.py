@@ -56,8 +56,9 @@ class ContentAgent(Agent):
                 found.add(*look(result, args))
             else:
                 _add_values(found, moved.values(result, args[2:]))
-            if found.found:
-                noted = self.enter(self.tokens, Subject("", found.text()), call.seq, 0, call.stack)
+            digests = found.text()
+            if digests:
+                noted = self.enter(self.tokens, Subject("", digests), call.seq, 0, call.stack)
                 if noted is not None:
                     self.leave(noted)
         except (TypeError, ValueError, BufferError):

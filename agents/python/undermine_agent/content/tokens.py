@@ -1,6 +1,6 @@
 """The tokens of buffers: texts and numbers that show the same data in two places. protocol/README.md says what a token is.
 
-Most buffers of a program have the same words in them, so the digests of runs and windows are kept.
+Most buffers of a program have the same words in them, so the digests of runs and numbers are kept.
 """
 
 from __future__ import annotations
@@ -20,27 +20,22 @@ _KNOWN_MAX = 20_000
 # The shortest run that is a token: of text, of hexadecimal digits, or of decimal digits from 2^16 up.
 _runs = re.compile(b"[A-Za-z0-9_-]{5,}").findall
 _hexadecimal = re.compile(b"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (HEX_MIN, HEX_MAX)).fullmatch
-# Windows with a zero as the highest byte that hold at least 2^16, without those whose two lowest bytes are text. Each pattern
-# begins with that zero, which is fast to find, and takes nothing else, so that it finds windows that overlap.
-_BINARY: tuple = tuple(
-    (re.compile(pattern, re.DOTALL).findall, order, {})
-    for pattern, order in (
-        (rb"\0(?!.[ -~]{2})(?=([^\0]..))", "big"),
-        (rb"\0(?<![ -~]{2}.\0)(?<=(..[^\0])\0)", "little"),
-        (rb"\0(?!\0{5}|.{5}[ -~]{2})(?=(.{7}))", "big"),
-        (rb"\0(?<!\0{6})(?<![ -~]{2}.{5}\0)(?<=(.{7})\0)", "little"),
-    )
-)
+# Runs of zeros, each with the bytes behind it that may end a number. Every run matches at once, so that long ones take
+# linear time.
+_zeros = re.compile(rb"(\0+)(?=(.{0,7}))", re.DOTALL).findall
+_ends_in_text = re.compile(rb".*[ -~]{2}", re.DOTALL).fullmatch
 _known: dict = {}
+_known_numbers: dict = {}
 
 
 class Tokens:
     """Collects the tokens of one operation."""
 
-    __slots__ = ("found",)
+    __slots__ = ("binary", "found")
 
     def __init__(self):
         self.found: set = set()  # the CRC of a digest, and the digest
+        self.binary: set = set()  # the same of binary numbers
 
     def add(self, *parts: bytes) -> None:
         """Add the tokens of a buffer: all of it, or its edges."""
@@ -56,11 +51,11 @@ class Tokens:
             self._add_binary(parts[0][:BINARY_BYTES])
 
     def _add_binary(self, data: bytes) -> None:
-        add = self.found.add
-        for windows, order, known in _BINARY:
-            for window in set(windows(data)):
-                digest = known.get(window)
-                add(digest if digest is not None else _keep(known, window, _weighed(b"n%x" % int.from_bytes(window, order))))
+        update, known = self.binary.update, _known_numbers
+        for way in (data, data[::-1]):  # read from its end, a little-endian number is a big-endian one
+            for place in set(_zeros(way)):
+                digests = known.get(place)
+                update(digests if digests is not None else _keep(known, place, tuple(map(_weighed, _numbers(*place)))))
 
     def add_number(self, number: int) -> None:
         if NUMBER_MIN <= number < 1 << NUMBER_BITS:
@@ -68,7 +63,9 @@ class Tokens:
 
     def text(self) -> str:
         """The digests in order; a sample that depends on the digests alone if there are too many."""
-        found = self.found if len(self.found) <= DIGESTS_MAX else sorted(self.found)[:DIGESTS_MAX]
+        found = self.found | self.binary
+        if len(found) > DIGESTS_MAX:
+            found = {*[*sorted(self.found), *sorted(self.binary - self.found)][:DIGESTS_MAX]}
         return b" ".join(sorted([digest for _, digest in found])).decode()
 
 
@@ -76,7 +73,7 @@ def _weighed(digest: bytes):
     return crc32(digest), digest
 
 
-def _keep(known: dict, key: bytes, value):
+def _keep(known: dict, key, value):
     if len(known) >= _KNOWN_MAX:
         known.clear()
     known[key] = value
@@ -95,3 +92,17 @@ def _digests(run: bytes):
     for number in numbers:
         if NUMBER_MIN <= number < 1 << NUMBER_BITS:
             yield b"n%x" % number
+
+
+def _numbers(zeros: bytes, behind: bytes):
+    """The digests of the big-endian numbers that begin in a run of zeros, by the bytes behind it that they end with."""
+    count = len(zeros)
+    sizes = {7 - (count - 1) % 4}  # 8 bytes from the first zero, or from the last one that is a multiple of 4 bytes after it
+    if count % 4 == 1:
+        sizes.add(3)  # 4 bytes from the same zero; 8 bytes from an earlier zero are the same number, or too small
+    if count >= 3:
+        sizes.add(5)  # 8 bytes from the third-last zero
+    for size in sizes:
+        number = behind[:size]
+        if len(number) == size and number[-1] != 0 and not _ends_in_text(number):
+            yield b"n%x" % int.from_bytes(number, "big")

@@ -2,6 +2,8 @@ package undermine.agent.content;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.zip.CRC32;
 
 /**
@@ -41,10 +43,9 @@ public final class Tokens {
 
     private final CRC32 sum = new CRC32();
     private final byte[] digest = new byte[DIGEST_CHARS_MAX];
-    /** The kept digests and the CRC-32 of each, in the order of the latter. */
-    private final byte[][] kept = new byte[DIGESTS_MAX][];
-    private final long[] ranks = new long[DIGESTS_MAX];
-    private int count;
+    /** Of texts, and of numbers that are texts. */
+    private final Sample texts = new Sample(DIGESTS_MAX);
+    private final Sample binary = new Sample(DIGESTS_MAX);
 
     /** Add the tokens of these bytes; `isStart`: they are the first ones of a buffer. */
     public void add(byte[] bytes, boolean isStart) {
@@ -54,18 +55,16 @@ public final class Tokens {
         }
     }
 
-    /** The digests in ascending order, separated by a space. */
+    /** The digests in ascending order, separated by a space; those of binary numbers only as far as there is room. */
     public String digests() {
-        String[] sorted = new String[count];
-        for (int i = 0; i < count; i++) {
-            sorted[i] = new String(kept[i], StandardCharsets.US_ASCII);
+        Set<String> sorted = new TreeSet<>(texts.digests());
+        for (String each : binary.digests()) {
+            if (sorted.size() == DIGESTS_MAX) {
+                break;
+            }
+            sorted.add(each);
         }
-        Arrays.sort(sorted);
-        StringBuilder text = new StringBuilder(count * (DIGEST_CHARS_MAX + 1));
-        for (String each : sorted) {
-            text.append(text.length() == 0 ? "" : " ").append(each);
-        }
-        return text.toString();
+        return String.join(" ", sorted);
     }
 
     // --- runs
@@ -94,7 +93,7 @@ public final class Tokens {
             for (int i = 0; i < TEXT_DIGEST; i++) {
                 digest[i] = DIGITS[(int) (value >>> 4 * (TEXT_DIGEST - 1 - i)) & 15];
             }
-            keep(TEXT_DIGEST);
+            texts.add(digest, TEXT_DIGEST);
         }
         if (length <= DECIMAL_MAX) {
             addDecimal(bytes, from, to);
@@ -112,7 +111,7 @@ public final class Tokens {
             }
             number = number * 10 + digit; // 19 digits never reach 2^64: a number of 2^63 or more is negative here
         }
-        addNumber(number);
+        addNumber(number, texts);
     }
 
     private void addHex(byte[] bytes, int from, int to) {
@@ -130,41 +129,59 @@ public final class Tokens {
             number = number << 4 | digit;
         }
         if (hasDigit) {
-            addNumber(number);
+            addNumber(number, texts);
         }
     }
 
     // --- binary numbers
 
-    /** All 4 and 8 successive bytes, big and little endian, whose highest byte is zero and whose two lowest ones aren't text. */
     private void addBinary(byte[] bytes, int size) {
-        long last = 0;
-        for (int i = 0; i < size; i++) {
-            last = last << 8 | bytes[i] & 0xFF;
-            boolean endsInZero = bytes[i] == 0;
-            if (i >= 3) {
-                int four = (int) last;
-                if (four >>> 24 == 0) {
-                    addBinaryNumber(four);
+        byte[] looked = Arrays.copyOf(bytes, size);
+        addBigEndian(looked);
+        for (int i = 0, j = size - 1; i < j; i++, j--) {
+            byte first = looked[i];
+            looked[i] = looked[j];
+            looked[j] = first;
+        }
+        addBigEndian(looked); // read from its end, a little-endian number is a big-endian one
+    }
+
+    private void addBigEndian(byte[] bytes) {
+        int first = 0;
+        for (int i = 0; i < bytes.length; i++) {
+            if (bytes[i] != 0) {
+                if (first < i) {
+                    addBehindZeros(bytes, i, i - first);
                 }
-                if (endsInZero) {
-                    addBinaryNumber(Integer.reverseBytes(four));
-                }
-            }
-            if (i >= 7) {
-                if (last >>> 56 == 0) {
-                    addBinaryNumber(last);
-                }
-                if (endsInZero) {
-                    addBinaryNumber(Long.reverseBytes(last));
-                }
+                first = i + 1;
             }
         }
     }
 
-    private void addBinaryNumber(long number) {
-        if (!isText(number) || !isText(number >> 8)) {
-            addNumber(number);
+    /** Add the numbers that begin in a run of zeros, by the bytes behind it that they end with. */
+    private void addBehindZeros(byte[] bytes, int at, int zeros) {
+        // 8 bytes from the first zero, or from the last one that is a multiple of 4 bytes after it
+        int leading = (zeros - 1) % 4 + 1;
+        addBinaryNumber(bytes, at, 8 - leading);
+        if (leading == 1) {
+            // 4 bytes from the same zero; 8 bytes from an earlier zero are the same number, or too small
+            addBinaryNumber(bytes, at, 3);
+        }
+        if (zeros >= 3 && leading != 3) {
+            addBinaryNumber(bytes, at, 5); // 8 bytes from the third-last zero
+        }
+    }
+
+    private void addBinaryNumber(byte[] bytes, int from, int size) {
+        if (bytes.length - from < size) {
+            return;
+        }
+        long number = 0;
+        for (int i = from; i < from + size; i++) {
+            number = number << 8 | bytes[i] & 0xFF;
+        }
+        if ((number & 0xFF) != 0 && !(isText(number) && isText(number >> 8))) {
+            addNumber(number, binary);
         }
     }
 
@@ -175,7 +192,7 @@ public final class Tokens {
 
     // --- digests
 
-    private void addNumber(long number) {
+    private void addNumber(long number, Sample sample) {
         if (number < NUMBER_MIN) {
             return;
         }
@@ -184,39 +201,6 @@ public final class Tokens {
         for (int i = 1; i <= length; i++) {
             digest[i] = DIGITS[(int) (number >>> 4 * (length - i)) & 15];
         }
-        keep(length + 1);
-    }
-
-    /** Keep the digest that was just written if it is among those with the lowest CRC-32, then the lowest text. */
-    private void keep(int length) {
-        sum.reset();
-        sum.update(digest, 0, length);
-        long rank = sum.getValue();
-        if (count == DIGESTS_MAX && rank > ranks[count - 1]) {
-            return;
-        }
-        int at = count;
-        while (at > 0 && (rank < ranks[at - 1] || rank == ranks[at - 1] && order(length, kept[at - 1]) < 0)) {
-            at--;
-        }
-        if (at == DIGESTS_MAX || at > 0 && rank == ranks[at - 1] && order(length, kept[at - 1]) == 0) {
-            return;
-        }
-        int moved = Math.min(count, DIGESTS_MAX - 1) - at;
-        System.arraycopy(ranks, at, ranks, at + 1, moved);
-        System.arraycopy(kept, at, kept, at + 1, moved);
-        ranks[at] = rank;
-        kept[at] = Arrays.copyOf(digest, length);
-        count = Math.min(count + 1, DIGESTS_MAX);
-    }
-
-    /** Compare the digest that was just written with another one. */
-    private int order(int length, byte[] other) {
-        for (int i = 0; i < Math.min(length, other.length); i++) {
-            if (digest[i] != other[i]) {
-                return digest[i] - other[i];
-            }
-        }
-        return length - other.length;
+        sample.add(digest, length + 1);
     }
 }
