@@ -49,7 +49,11 @@ class Learnt:
 
     def rules(self) -> dict[Kind, Rules]:
         waits, left = self._strategy.conflicts(self.history(self._options.crash))
-        return {"awaited": rules_of([one.pair.rule for one in waits]), "left": rules_of([one.pair.rule for one in left])}
+        doubtful = [one.pair.doubt for one in left if one.pair.doubt]
+        sure = [one.pair.rule for one in left if not one.pair.doubt]
+        return {
+            "awaited": rules_of([one.pair.rule for one in waits]), "left": rules_of(sure), "doubtful": rules_of(doubtful),
+        }  # fmt: skip
 
     def analyses(self) -> tuple[tuple[float, ...], ...]:
         """Seconds to read the source, and to find awaited messages in one fault-free run, and left-behind writes in one run with

@@ -14,7 +14,7 @@ from undermine.model.predictions.candidate import Candidate
 from undermine.model.rounds import RoundKind
 from undermine.protocols import PastRun
 from undermine.store.database import CampaignStore
-from undermine.strategies.fcatch import Fcatch
+from undermine.strategies.fcatch import Fcatch, is_doubtful
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def _report(trigger: Trigger, candidates: Sequence[Candidate], ran: Ran) -> Repo
     runs = [run for run in ran.past if run.plan.id in plans]
     outcomes = {outcome_of(run, ran) for run in runs} | ({"not_fired"} if plans & set(ran.not_fired) else set())
     outcome: Outcome = next((each for each in OUTCOMES if each in outcomes), "not_reached")
-    kind: Kind = "awaited" if any(map(awaits, candidates)) else "left"
+    kind: Kind = "awaited" if any(map(awaits, candidates)) else "doubtful" if all(map(is_doubtful, candidates)) else "left"
     return Report(kind, spot_of(trigger), outcome, ran.bugs({run.id for run in runs if run.failed}))
 
 

@@ -70,6 +70,14 @@ def test_a_moment_that_both_kinds_predict_is_an_awaited_message() -> None:
     assert report.kind == "awaited"
 
 
+def test_a_moment_is_doubtful_only_if_each_reason_is() -> None:
+    doubtful = Reason("recovery reads it; doubtful: the value is only kept")
+    (report,) = reports.reports_of([candidate("a", why=doubtful), candidate("a", Reboot(), doubtful)])
+    assert report.kind == "doubtful"
+    (report,) = reports.reports_of([candidate("a", why=doubtful), candidate("a", Reboot())])
+    assert report.kind == "left"
+
+
 @pytest.mark.parametrize(
     ("run", "outcome"),
     [
@@ -197,7 +205,7 @@ def learnt(events: list[Event]) -> learning.Learnt:
 def test_predictions_and_rules_come_from_the_runs_that_were_learnt_from() -> None:
     free, limited = learnt(waiting()), learnt(waiting(limit_ns=10**12))
     assert [(report.kind, "app:report#1" in report.spot) for report in free.reports()] == [("awaited", True)]
-    assert free.rules() == {"awaited": Rules(1, {}), "left": Rules(0, {})}
+    assert free.rules() == {"awaited": Rules(1, {}), "left": Rules(0, {}), "doubtful": Rules(0, {})}
     assert limited.reports() == ()
     assert limited.rules()["awaited"] == Rules(0, {LIMITED: 1})
     assert free.crash_times()[Fcatch.Options().crash] == CrashTime(0, 0, reports.spots_by_kind(free.reports()))
@@ -207,8 +215,8 @@ def test_predictions_and_rules_come_from_the_runs_that_were_learnt_from() -> Non
 def test_the_heap_is_compared_on_the_same_runs() -> None:
     found = learnt(waiting()).heap({"with": (3.0,), "without": (2.0,)})
     assert {name: (one.reports, one.run_s) for name, one in found.items()} == {
-        "with": ({"awaited": 1, "left": 0}, (3.0,)),
-        "without": ({"awaited": 1, "left": 0}, (2.0,)),
+        "with": ({"awaited": 1, "left": 0, "doubtful": 0}, (3.0,)),
+        "without": ({"awaited": 1, "left": 0, "doubtful": 0}, (2.0,)),
     }
     assert all(len(one.analysis_s) == learning.ROUNDS for one in found.values())
 
@@ -234,11 +242,13 @@ def test_table_3_counts_what_was_not_reached_and_adds_up() -> None:
         Report("awaited", "d", "not_fired"),
         Report("awaited", "e"),
         Report("left", "f", "benign"),
+        Report("doubtful", "g", "confirmed", ("it is lost",)),
     )
-    head, first, second, total, _ = lines_of(tables.table_3([Row("system", reports), Row("unmeasured")]))
+    head, first, second, third, total, *_ = lines_of(tables.table_3([Row("system", reports), Row("unmeasured")]))
     assert head[2:4] == ["reports", "tried"]
     assert first == ["system", "awaited message", "5", "4", "2", "0", "0", "1", "1", "1", "1", "50%"]
     assert second == ["system", "left-behind write", "1", "1", "0", "0", "1", "0", "0", "0", "0", "0%"]
+    assert third == ["system", "doubtful write", "1", "1", "1", "0", "0", "0", "0", "0", "1", "100%"]
     assert total == ["total", *first[1:]]
 
 
@@ -251,35 +261,40 @@ def test_table_4_adds_one_traced_run_one_crash_and_their_analysis() -> None:
 
 
 def test_table_5_has_a_row_for_each_rule_of_any_target() -> None:
-    one = Row("one", rules={"awaited": Rules(3, {"limited": 2}), "left": Rules(0, {"seen": 7})})
+    doubtful = Rules(0, {"only listed": 4})
+    one = Row("one", rules={"awaited": Rules(3, {"limited": 2}), "left": Rules(0, {"seen": 7}), "doubtful": doubtful})
     other = Row("other", rules={"awaited": Rules(1, {"for work": 5}), "left": Rules(2, {})})
     assert lines_of(tables.table_5([one, other, Row("unmeasured")])) == [
-        ["Kind", "Rule", "one", "other"],
+        ["Kind", "Rule or doubt", "one", "other"],
         ["awaited message", "limited", "2", "0"],
         ["awaited message", "for work", "0", "5"],
         ["awaited message", "kept", "3", "1"],
         ["left-behind write", "seen", "7", "0"],
         ["left-behind write", "kept", "0", "2"],
+        ["doubtful write", "only listed", "4", "0"],
     ]
 
 
 def test_the_time_of_the_crash_is_compared_by_places_and_bugs() -> None:
     reports = (Report("left", "f", "confirmed", ("it is lost",)), Report("awaited", "a", "confirmed", ("it hangs",)))
     times = {
-        "early": CrashTime(2, 1, {"awaited": ("a",), "left": ("f", "g")}),
-        "late": CrashTime(2, 2, {"awaited": ("a",), "left": ("g",)}),
+        "early": CrashTime(2, 1, {"awaited": ("a",), "left": ("f", "g"), "doubtful": ()}),
+        "late": CrashTime(2, 2, {"awaited": ("a",), "left": ("g",), "doubtful": ("h",)}),
     }
     rows = lines_of(tables.sensitivity([Row("system", reports, crash_times=times)]))
-    assert rows[1] == ["system", "early", "2", "1", "1", "2", "1 + 1", "2 of 2"]
-    assert rows[2] == ["system", "late", "2", "2", "1", "1", "1 + 1", "1 of 2, without: it is lost"]
+    assert rows[1] == ["system", "early", "2", "1", "1", "2", "0", "1 + 1 + 0", "2 of 2"]
+    assert rows[2] == ["system", "late", "2", "2", "1", "1", "1", "1 + 1 + 0", "1 of 2, without: it is lost"]
     without_hunt = lines_of(tables.sensitivity([Row("system", crash_times=times)]))
     assert without_hunt[1][-1] == "–"
 
 
 def test_the_heap_is_compared_by_ratios() -> None:
-    heap = {"with": Heap({"awaited": 2, "left": 5}, (3.0,), (0.5,)), "without": Heap({"awaited": 1, "left": 4}, (2.0,), (0.25,))}
+    heap = {
+        "with": Heap({"awaited": 2, "left": 5, "doubtful": 7}, (3.0,), (0.5,)),
+        "without": Heap({"awaited": 1, "left": 4, "doubtful": 6}, (2.0,), (0.25,)),
+    }
     rows = lines_of(tables.heap_effect([Row("system", heap=heap)]))
-    assert rows[1] == ["system", "with", "2", "5", "3.00", "0.50", "1.50×", "2.00×"]
+    assert rows[1] == ["system", "with", "2", "5", "7", "3.00", "0.50", "1.50×", "2.00×"]
     assert rows[2][-2:] == ["1.00×", "1.00×"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from hand_made import MS, Trace
 
 from undermine.analysis.conflicts.awaited import LIMITED
+from undermine.analysis.conflicts.doubts import WHOLE
 from undermine.analysis.conflicts.left_behind import SEEN
 from undermine.model.columns import Columns
 from undermine.model.faults import Crash, Drop, Error, FaultLimits, Reboot, nodes_of
@@ -132,6 +133,33 @@ def test_a_crash_after_each_write_whose_state_recovery_has_not_found() -> None:
     }
     assert all(isinstance(plan.steps[0].fault, Reboot) for plan in plans), "the restarted node reads it"
     assert [one.rule for one in dropped] == [SEEN], "the first start found nothing"
+
+
+def test_doubtful_writes_come_last_and_say_why() -> None:
+    """The file is complete once it is filled. Nobody knows more about the folder than its names."""
+    trace = storing()
+    for each in waiting().events:
+        trace.events.append(msgspec.structs.replace(each, t_ns=each.t_ns + 60 * MS, end_ns=each.end_ns + 60 * MS))
+    plans, _ = predicted(trace, crashed())
+    assert [point_at(plan.steps[0].trigger).get("op") for plan in plans] == [
+        *("net.send", "file.create", "net.send", "net.send"),
+        "file.write",
+    ]
+    assert [plan.why.partition("; doubtful: ")[2] for plan in plans] == ["", "", "", "", WHOLE]
+
+
+def test_the_remark_counts_doubtful_writes_apart() -> None:
+    strategy, given = Fcatch(), told(storing(), crashed())
+    runs = observed(strategy, given)
+    strategy.remarks()
+    plans = [each.plan for each in strategy.propose(told(storing(), crashed(), runs)) if isinstance(each, Candidate)]
+    assert "; to try: 1, then 1 doubtful; " in strategy.remarks()[0]
+    tried = tuple(PastRun(200 + n, 1, n, plan, "fired", n == 0) for n, plan in enumerate(plans))
+    list(strategy.propose(told(storing(), crashed(), (*runs, *tried))))
+    (said,) = strategy.remarks()
+    assert said.endswith(
+        "1 tried: 1 failed, 0 passed with unusual log entries; 1 doubtful tried: 0 failed, 0 passed with unusual log entries"
+    )
 
 
 def test_a_state_that_any_recovery_has_found_is_not_tried() -> None:

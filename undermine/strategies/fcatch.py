@@ -37,6 +37,8 @@ _LEARN_MAX = 12
 _READS_MAX = 3
 """At most this number of reads of recovery are named as reasons for one crash."""
 _WHY_OBSERVE = "shows how the target recovers from a crash"
+_DOUBTFUL = "; doubtful: "
+"""In the text of a reason, before its doubt."""
 
 
 class Fcatch:
@@ -83,7 +85,7 @@ class Fcatch:
         self.heap = False  # its runs are slower with it, and the runs to learn from are over
         kept = self._candidates(waits, left, history)
         yield from kept
-        self._tell(waits, left, len(kept), history)
+        self._tell(waits, left, kept, history)
         yield from self._dropped(waits, left, {candidate.plan.id for candidate in kept}, history)
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
@@ -142,9 +144,13 @@ class Fcatch:
         return self._known.awaited(history.fault_free), self._known.left(history.fault_free, self._crashed(history))
 
     def _candidates(self, waits: Sequence[Awaited], left: Sequence[Left], history: History) -> list[Candidate]:
-        """The candidates of the pairs that no rule excludes. Both kinds take turns, the most promising first."""
-        kinds = (self._of_waits(waits, history), self._of_left(left, history))
-        return merged(dealt([sorted(kind, key=lambda candidate: -candidate.score) for kind in kinds]))
+        """The candidates of the pairs that no rule excludes. Both kinds take turns, the most promising first. Doubtful ones come
+        last."""
+        kinds: list[list[Candidate]] = [list(self._of_waits(waits, history)), [], []]
+        for candidate in self._of_left(left, history):
+            kinds[1 + is_doubtful(candidate)].append(candidate)
+        *sure, doubtful = (sorted(kind, key=lambda candidate: -candidate.score) for kind in kinds)
+        return merged((*dealt(sure), *doubtful))
 
     def _dropped(self, waits: Sequence[Awaited], left: Sequence[Left], kept: set[str], history: History) -> Iterator[Dropped]:
         """The plans that rules exclude, each once."""
@@ -211,6 +217,7 @@ class Fcatch:
         pair = left.pair
         when, verb = "after" if pair.after else "before", _VERBS[pair.read.effect]
         text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
+        text += f"{_DOUBTFUL}{pair.doubt}" if pair.doubt else ""
         by = "a message of the node leads to this" if pair.resource.kind == "object" else "the node does a"
         evidence = [
             _evidence("trace", f"recovery {verb} it", left.read),
@@ -220,18 +227,30 @@ class Fcatch:
             evidence.append(_evidence("trace", f"the {pair.before.effect} before that", left.before))
         return Reason(text, tuple(evidence))
 
-    def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: int, history: History) -> None:
+    def _tell(self, waits: Sequence[Awaited], left: Sequence[Left], kept: Sequence[Candidate], history: History) -> None:
         rules = Counter(filter(None, [*(one.pair.rule for one in waits), *(one.pair.rule for one in left)]))
-        said = [f"awaited messages: {len(waits)}; writes that recovery may find: {len(left)}; to try: {kept}"]
+        doubtful = sum(map(is_doubtful, kept))
+        said = [f"awaited messages: {len(waits)}; writes that recovery may find: {len(left)}"]
+        said.append(f"to try: {len(kept) - doubtful}" + (f", then {doubtful} doubtful" if doubtful else ""))
         said += [f"{count} dropped: {rule}" for rule, count in rules.most_common()]
         tried = [run for run in history.runs if run.status == "fired" and run.plan.why != _WHY_OBSERVE]
-        if tried:
-            failed, odd = sum(run.failed for run in tried), sum(run.odd for run in tried)
-            said.append(f"{len(tried)} tried: {failed} failed, {odd} passed with unusual log entries")
+        for word, runs in (("", _with_doubts(tried, doubts=False)), ("doubtful ", _with_doubts(tried, doubts=True))):
+            if runs:
+                failed, odd = sum(run.failed for run in runs), sum(run.odd for run in runs)
+                said.append(f"{len(runs)} {word}tried: {failed} failed, {odd} passed with unusual log entries")
         self._remarks = ["; ".join(said)]
 
 
 _VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}
+
+
+def is_doubtful(candidate: Candidate) -> bool:
+    """Is there a doubt about each of its reasons?"""
+    return all(_DOUBTFUL in reason.text for reason in candidate.reasons)
+
+
+def _with_doubts(runs: Iterable[PastRun], *, doubts: bool) -> list[PastRun]:
+    return [run for run in runs if (_DOUBTFUL in run.plan.why) == doubts]
 
 
 def _evidence(kind: Literal["wait", "trace"], text: str, shown: Shown) -> Evidence:
@@ -267,7 +286,7 @@ def _few_reads(left: Iterable[Left]) -> Iterator[Left]:
     """At most `_READS_MAX` for each state, the most promising first. All crash at the first occurrence while clients are served,
     or else at the first one."""
     by_state: dict[tuple[object, ...], list[Left]] = {}
-    for each in sorted(left, key=_promise, reverse=True):
+    for each in sorted(left, key=lambda one: (not one.pair.doubt, _promise(one)), reverse=True):
         by_state.setdefault(each.state, []).append(each)
     for found in by_state.values():
         first = min((each.moment for each in found), key=lambda moment: (not moment.serving, moment.nth))

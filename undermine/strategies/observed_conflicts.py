@@ -101,7 +101,7 @@ class Left(NamedTuple):
     def state(self) -> tuple[object, ...]:
         """The state that recovery finds after a crash at this moment."""
         pair = self.pair
-        return self.moment.spot, self.moment.place, pair.resource, pair.write.effect, self.written_at, pair.after
+        return self.moment.spot, self.moment.place, pair.resource.kin, pair.write.effect, self.written_at, pair.after
 
 
 class _ObservedRun(Run):
@@ -229,7 +229,7 @@ class ObservedConflicts:
                 self._left[key] = list(self._left_in(number, at_ns, tuple(fault_free)))
             for each in self._left[key]:
                 known = found.get((each.state, each.site))
-                if known is None or _certainty(each.pair.rule) > _certainty(known.pair.rule):
+                if known is None or _certainty(each.pair) > _certainty(known.pair):
                     found[each.state, each.site] = each
             if number not in fault_free:
                 self._runs.pop(number, None)  # its pairs are known, and traces are large
@@ -265,6 +265,6 @@ def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
     return run.next(cause, row) if pair.after else run.before(cause)
 
 
-def _certainty(rule: str) -> int:
-    """How much a rule of one run says about the others: a state that went well once is harmless; other rules may be chance."""
-    return 2 if rule == SEEN else 0 if rule else 1
+def _certainty(pair: LeftBehind) -> int:
+    """How much a pair of one run says about the others: a state that went well once is harmless; other rules may be chance."""
+    return 3 if pair.rule == SEEN else 0 if pair.rule else 1 if pair.doubt else 2

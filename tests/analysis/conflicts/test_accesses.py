@@ -6,7 +6,7 @@ import json
 
 from story import Story
 
-from undermine.analysis.conflicts.accesses import accesses
+from undermine.analysis.conflicts.accesses import Access, Resource, accesses
 
 
 def told(story: Story) -> list[tuple[str, str, str]]:
@@ -28,6 +28,28 @@ def test_files_are_named_below_their_folder() -> None:
         ("move", "file a", "delete"),
         ("move", "file b", "create"),
     ]
+
+
+def test_a_change_that_fails_only_shows_what_is_there() -> None:
+    story = Story()
+    story.did("gone", "file.unlink", "/runs/1/n1/a", target="a", error="ENOENT")
+    story.did("there", "file.mkdir", "/runs/1/n1/d", target="d", error="EEXIST")
+    story.did("lost", "file.rename", "/runs/1/n1/a -> /runs/1/n1/b", target="a -> b", error="ENOENT")
+    assert told(story) == [("gone", "file a", "exists"), ("there", "file d", "exists")]
+
+
+def test_files_with_the_same_end_in_one_folder_are_kin() -> None:
+    names = ("logs/a.data", "logs/b.data", "logs/a.meta", "other/a.data", "logs/data")
+    kin = [Resource("file", name).kin for name in names]
+    assert kin[0] == kin[1]
+    assert len(set(kin)) == 4
+    assert Resource("key", "logs/a.data").kin.name == "logs/a.data"
+
+
+def test_the_container_of_an_object() -> None:
+    names = ("n1 app:jobs['a.b'].state", "n1 app:jobs['a.b']", "n1 app:jobs")
+    found = [Access(0, Resource("object", name), name, "write").container for name in names]
+    assert found == ["n1 app:jobs['a.b']", "n1 app:jobs", "n1 app:jobs"]
 
 
 def test_a_transaction_accesses_all_its_keys() -> None:

@@ -94,6 +94,22 @@ def test_a_state_that_recovery_has_found_is_harmless() -> None:
     assert ("create", "data", False) in told(found, SEEN), "the first start of the node found nothing there"
 
 
+def test_a_state_of_a_file_is_known_if_the_same_code_read_and_wrote_another_one() -> None:
+    """The start reads every file of a folder. It has found one of them empty."""
+    stacks = {"create": ("app:new#1", "app:serve#1"), "open": ("app:load#1", "app:boot#1"), "read": ("app:load#2", "app:boot#1")}
+    good, bad = OneRun(1), OneRun(2)
+    good.file("create", "logs/b.data", stack=stacks["create"])
+    bad.file("create", "logs/a.data", stack=stacks["create"])
+    bad.now += 10
+    for path in ("logs/a.data", "logs/b.data"):
+        for op in ("open", "read"):
+            bad.file(op, path, reborn=True, stack=stacks[op])
+    assert ("create", "logs/b.data", True) in told(pairs(good, bad, 5), SEEN)
+    good.events.clear()
+    good.file("create", "logs/b.data", stack=("app:other#1", "app:serve#1"))
+    assert ("create", "logs/b.data", True) in told(pairs(good, bad, 5)), "other code wrote it"
+
+
 def test_a_file_that_recovery_writes_first_is_never_found() -> None:
     found = pairs(fault_free(), faulty(after=(("create", "data"), ("open", "data"), ("read", "data"))), 5)
     assert told(found) == set()

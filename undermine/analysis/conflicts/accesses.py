@@ -5,6 +5,7 @@ An operation may access several resources: a rename deletes one name and creates
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -41,8 +42,9 @@ _STATEMENTS: dict[str, Effect] = {
     "CREATE": "create",
 }
 _RENAME = "file.rename"
-_SOME_ITEM = "[*]"
+SOME_ITEM = "[*]"
 """The end of a name that stands for all items of a container."""
+_LAST_EDGE = re.compile(r"(\.[^.\[\]]+|\[[^\[\]]*\])$")
 _SETS = frozenset({"SET", "GETSET", "SETEX", "PSETEX", "MSET"})
 """Commands that replace the whole value of a key."""
 _ARROW = " -> "
@@ -63,6 +65,14 @@ class Resource(NamedTuple):
         """The folder that a file is in."""
         return Resource(self.kind, self.name.rpartition("/")[0] or ".")
 
+    @property
+    def kin(self) -> Resource:
+        """The files of the same kind: those in the same folder with the same end. Other resources have no kin."""
+        if self.kind != "file":
+            return self
+        folder, _, name = self.name.rpartition("/")
+        return Resource("file", f"{folder}/*{''.join(name.rpartition('.')[1:])}")
+
 
 class Access(NamedTuple):
     """One access of one operation."""
@@ -79,6 +89,11 @@ class Access(NamedTuple):
     def changes(self) -> bool:
         return self.effect in CHANGES
 
+    @property
+    def container(self) -> str:
+        """For an attribute or item: the name of the object that has it."""
+        return _LAST_EDGE.sub("", self.exact)
+
 
 def accesses(columns: Columns) -> list[Access]:
     """All accesses of a run, by time."""
@@ -86,11 +101,15 @@ def accesses(columns: Columns) -> list[Access]:
 
 
 def _to_files(columns: Columns) -> Iterator[Access]:
+    """Accesses to files. A change that fails only shows what is there."""
     for row in columns.find(*_FILES, _RENAME).tolist():
         target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
-        op = columns.name(row)
+        op, failed = columns.name(row), bool(columns.error[row])
         if op != _RENAME:
-            yield Access(row, Resource("file", target), exact, _FILES[op], _FILES[op] in ("create", "delete"))
+            effect: Effect = "exists" if failed and _FILES[op] in CHANGES else _FILES[op]
+            yield Access(row, Resource("file", target), exact, effect, effect in ("create", "delete"))
+            continue
+        if failed:
             continue
         old, _, new = target.partition(_ARROW)
         old_exact, _, new_exact = exact.partition(_ARROW)
@@ -108,7 +127,7 @@ def _to_objects(columns: Columns) -> Iterator[Access]:
         for row, target, exact, process in zip(rows.tolist(), *values, strict=True):
             resource = known.get(target) or known.setdefault(target, Resource("object", columns.text(target)))
             name = columns.text(exact)
-            whole = effect == "write" and not name.endswith(_SOME_ITEM)
+            whole = effect == "write" and not name.endswith(SOME_ITEM)
             yield Access(row, resource, f"{nodes[process]} {name}", effect, whole)
 
 

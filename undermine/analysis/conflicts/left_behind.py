@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undermine.analysis.conflicts.accesses import Access, Effect, Resource, accesses
+from undermine.analysis.conflicts.doubts import Doubts
 from undermine.analysis.conflicts.origins import Mask, Origins
 from undermine.analysis.conflicts.recovery import Usual, recovery
 from undermine.model.columns import Columns
@@ -31,7 +32,8 @@ _CONTENT = frozenset({"file.read", "file.map_read"})
 Site = tuple[str, str, tuple[str, ...]]
 """A place in the program: role, operation and call stack."""
 State = tuple[Site, Resource, str]
-"""The state of a resource, named by its last write: the place, the resource, the effect."""
+"""The state of a resource, named by its last write: the place, the resource, the effect. Files that the same code writes and
+reads are alike, whatever their names."""
 
 
 class LeftBehind(NamedTuple):
@@ -54,6 +56,8 @@ class LeftBehind(NamedTuple):
     """The worst harm that an unexpected value may do, from the source; "" if the source isn't known."""
     rule: str = ""
     """The rule that excludes it; "" if none does."""
+    doubt: str = ""
+    """If no rule excludes it: why it is only a guess; "" for a report."""
 
 
 class Run:
@@ -97,13 +101,26 @@ class Run:
         return frozenset(last.values())
 
     @cached_property
+    def file_changes(self) -> list[Access]:
+        return [access for access in self.accesses if access.changes and access.resource.kind in ("file", "table")]
+
+    @cached_property
+    def changes_in(self) -> dict[str, list[Access]]:
+        """By object: the changes of it and of its attributes and items."""
+        found: dict[str, list[Access]] = {}
+        for access in self.accesses:
+            if access.changes and access.resource.kind == "object":
+                found.setdefault(access.container, []).append(access)
+        return found
+
+    @cached_property
     def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
-        """By role, operation, call stack and resource of a read: the states that it found."""
+        """By place and resource of a read: the states that it found."""
         found: dict[tuple[Site, Resource], set[State | None]] = {}
         last: dict[str, State] = {}
         for access in self.accesses:
             if _looks(self.columns, access):
-                found.setdefault((self.site(access), access.resource), set()).add(last.get(access.exact))
+                found.setdefault((self.site(access), access.resource.kin), set()).add(last.get(access.exact))
             if access.changes:
                 last[access.exact] = _state(self, access)
         return found
@@ -143,7 +160,7 @@ def left_behind(
 
 
 def _state(run: Run, write: Access) -> State:
-    return run.site(write), write.resource, write.effect
+    return run.site(write), write.resource.kin, write.effect
 
 
 class _Finder:
@@ -161,11 +178,12 @@ class _Finder:
         """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names
         are equal."""
         reads = self._reads()
+        doubts = Doubts(self._run.origins, reads, self._impact, self._source_stack)
         found: dict[tuple[Resource, Site, Effect, Site, bool], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before, is_first in self._writes():
             stays = write.resource.kind != "object" or write in run.last_of_handlers
-            alike = (_state(run, write), _tail(write), is_first, stays)
+            alike = (_state(run, write), write.resource, _tail(write), is_first, stays)
             if alike in seen:
                 continue
             seen.add(alike)
@@ -177,13 +195,12 @@ class _Finder:
                     if known is None or _better(pair) > _better(known):
                         found[key] = pair
         for key, pair in found.items():
-            yield pair
-            if key[-1] and pair.rule != PASSING:
-                yield self._before(pair)
+            run = self._run if pair.run < 0 else self._fault_free[pair.run]
+            both = (pair, self._before(run, pair)) if key[-1] and pair.rule != PASSING else (pair,)
+            yield from (each if each.rule else each._replace(doubt=doubts.of(run, each)) for each in both)
 
-    def _before(self, pair: LeftBehind) -> LeftBehind:
+    def _before(self, run: Run, pair: LeftBehind) -> LeftBehind:
         """The same pair with the state before the write: that of another node's write, or nothing."""
-        run = self._run if pair.run < 0 else self._fault_free[pair.run]
         return self._with_rule(pair._replace(after=False), _state(run, pair.before) if pair.before else None)
 
     def _readers(self, write: Access, reads: Mapping[Resource, Sequence[Access]]) -> Iterator[Access]:
@@ -318,7 +335,7 @@ class _Finder:
         A queue has other items each time, so its state is never the same."""
         if read.resource.kind == "key" and read.effect == "read" and self._takes(read):
             return set()
-        key = (self._run.site(read), read.resource)
+        key = (self._run.site(read), read.resource.kin)
         return set().union(*(run.states_found.get(key, ()) for run in (self._run, *self._fault_free)))
 
     def _takes(self, read: Access) -> bool:

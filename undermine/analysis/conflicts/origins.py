@@ -99,6 +99,17 @@ class Origins:
         contexts = self.analysis.context
         return any(each < before and int(contexts[each]) == context for each in self.chain(row))
 
+    def goes_on(self, row: int, later: int) -> bool:
+        """Does the thread or task that did `row` do `later` in the same work, perhaps after the answer to a request?"""
+        contexts, causes = self.analysis.context, self._cause
+        if row < 0 or later <= row or contexts[row] != contexts[later]:
+            return False
+        own = (each for each in self.chain(later) if contexts[each] == contexts[row])
+        for each in own:
+            if each < row or causes[each] == causes[row]:
+                return each >= row
+        return False
+
     def caused_by(self, seeds: Mask) -> Mask:
         """The seeds and everything that they caused, directly or not."""
         found: list[bool] = seeds.tolist()

@@ -6,6 +6,7 @@ the target, and never guesses: where the source is missing, the answer is `Unkno
 """
 
 from undermine.program.dependence.answers import IMPACTS, Impact, ImpactKind, Line, Loop, LoopLimit, Unknown, Why
+from undermine.program.dependence.lifting import meeting
 from undermine.program.dependence.queries import Dependence
 
-__all__ = ["IMPACTS", "Dependence", "Impact", "ImpactKind", "Line", "Loop", "LoopLimit", "Unknown", "Why"]
+__all__ = ["IMPACTS", "Dependence", "Impact", "ImpactKind", "Line", "Loop", "LoopLimit", "Unknown", "Why", "meeting"]

@@ -72,10 +72,10 @@ class Lifting:
         self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
     ) -> Why | Unknown | None:
         """Does the result of the first operation decide whether the second one is executed?"""
-        inner, other = parted(_with_place(first, first_place), _with_place(second, second_place))
-        if not inner or not other or function_of(inner[-1]) != function_of(other[-1]):
+        depths = meeting(_with_place(first, first_place), _with_place(second, second_place))
+        if depths is None:
             return None
-        first, second = first[: len(inner)], second[: len(other)]
+        first, second = first[: depths[0] + 1], second[: depths[1] + 1]
         levels = list(self.levels(first, first_place))
         shared = levels[-1] if levels else None
         if isinstance(shared, Unknown):
@@ -158,6 +158,14 @@ def parted(first: Sequence[str], second: Sequence[str]) -> tuple[Sequence[str], 
     pairs = zip(reversed(first), reversed(second), strict=False)
     shared = min(len(first), len(second)) - sum(1 for _ in dropwhile(lambda pair: pair[0] == pair[1], pairs))
     return first[: len(first) - shared], second[: len(second) - shared]
+
+
+def meeting(first: Sequence[str], second: Sequence[str]) -> tuple[int, int] | None:
+    """The depths, in both stacks, of the innermost function that both share; None if they share none."""
+    inner, other = parted(first, second)
+    if not inner or not other or function_of(inner[-1]) != function_of(other[-1]):
+        return None
+    return len(inner) - 1, len(other) - 1
 
 
 def _is_call_of(call: ast.Call, function: Function) -> bool:
