@@ -128,6 +128,15 @@ def test_a_listing_notices_names_that_come_and_go_but_not_contents() -> None:
     assert {effect for effect, _, after in told(found) if after} == {"create", "delete"}
 
 
+def test_a_listing_has_found_the_names_that_were_there() -> None:
+    good = OneRun(1)
+    for op, path in (("create", "logs/1"), ("unlink", "logs/1")):
+        good.file(op, path)
+    found = pairs(good, faulty(("create", "logs/1"), after=(("list", "logs"),)), 5)
+    assert ("create", "logs/1", True) in told(found, SEEN)
+    assert ("delete", "logs/1", True) in told(found)
+
+
 def test_a_rename_deletes_one_name_and_creates_another() -> None:
     good = OneRun(1)
     folder = FOLDER.format(run=1)

@@ -115,14 +115,19 @@ class Run:
 
     @cached_property
     def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
-        """By place and resource of a read: the states that it found."""
+        """By place and resource of a read: the states that it found. A listing finds all files in its folder."""
         found: dict[tuple[Site, Resource], set[State | None]] = {}
         last: dict[str, State] = {}
+        inside: dict[str, dict[str, Access]] = {}
         for access in self.accesses:
             if _looks(self.columns, access):
                 found.setdefault((self.site(access), access.resource.kin), set()).add(last.get(access.exact))
+            if access.effect == "list":
+                for file in inside.get(access.exact, {}).values():
+                    found.setdefault((self.site(access), file.resource.kin), set()).add(_state(self, file))
             if access.changes:
                 last[access.exact] = _state(self, access)
+                inside.setdefault(access.exact.rpartition("/")[0], {})[access.exact] = access
         return found
 
     @cached_property
@@ -219,7 +224,7 @@ class _Finder:
     def _with_rule(self, pair: LeftBehind, state: State | None) -> LeftBehind:
         if self._is_reset(pair.read):
             return pair._replace(rule=RESET)
-        if state in self._found_by(pair.read):
+        if state in self._found_by(pair.read, pair.resource):
             return pair._replace(rule=SEEN)
         if self._is_checked(pair.read):
             return pair._replace(rule=CHECKED)
@@ -330,13 +335,15 @@ class _Finder:
         role, _, stack = self._run.site(access)
         return self._program.stack(role, stack)
 
-    def _found_by(self, read: Access) -> set[State | None]:
-        """The states that reads at this place have found in runs that went well: the last write before, None if there was none.
+    def _found_by(self, read: Access, resource: Resource) -> set[State | None]:
+        """The states of the resource that reads at this place have found in runs that went well: the last write before, None if
+        there was none.
         A queue has other items each time, so its state is never the same."""
         if read.resource.kind == "key" and read.effect == "read" and self._takes(read):
             return set()
-        key = (self._run.site(read), read.resource.kin)
-        return set().union(*(run.states_found.get(key, ()) for run in (self._run, *self._fault_free)))
+        key = (self._run.site(read), resource.kin)
+        nothing = {None} if read.effect == "list" else set[State | None]()  # each folder has once been without the name
+        return nothing.union(*(run.states_found.get(key, ()) for run in (self._run, *self._fault_free)))
 
     def _takes(self, read: Access) -> bool:
         return (read.row, "delete") in self._run.effects
