@@ -34,8 +34,8 @@ def test_a_change_that_fails_only_shows_what_is_there() -> None:
     story = Story()
     story.did("gone", "file.unlink", "/runs/1/n1/a", target="a", error="ENOENT")
     story.did("there", "file.mkdir", "/runs/1/n1/d", target="d", error="EEXIST")
-    story.did("lost", "file.rename", "/runs/1/n1/a -> /runs/1/n1/b", target="a -> b", error="ENOENT")
-    assert told(story) == [("gone", "file a", "exists"), ("there", "file d", "exists")]
+    story.did("lost", "file.rename", "/runs/1/n1/c -> /runs/1/n1/b", target="c -> b", error="ENOENT")
+    assert told(story) == [("gone", "file a", "exists"), ("there", "file d", "exists"), ("lost", "file c", "exists")]
 
 
 def test_files_with_the_same_end_in_one_folder_are_kin() -> None:

@@ -109,10 +109,11 @@ def _to_files(columns: Columns) -> Iterator[Access]:
             effect: Effect = "exists" if failed and _FILES[op] in CHANGES else _FILES[op]
             yield Access(row, Resource("file", target), exact, effect, effect in ("create", "delete"))
             continue
-        if failed:
-            continue
         old, _, new = target.partition(_ARROW)
         old_exact, _, new_exact = exact.partition(_ARROW)
+        if failed:
+            yield Access(row, Resource("file", old), old_exact, "exists")
+            continue
         yield Access(row, Resource("file", old), old_exact, "delete", whole=True)
         yield Access(row, Resource("file", new), new_exact, "create", whole=True)
 
