@@ -1,1 +1,1 @@
-"""Slow disks and networks below a node, for operations that the device must delay. Never decides which node is slow."""
+"""Devices below a node: disks and networks that are slow, and disks that lose power. Never decides which node is hit."""

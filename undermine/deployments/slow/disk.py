@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import socket
 import struct
 import subprocess
@@ -31,7 +32,7 @@ from undermine.deployments.guardian.kernel import install_filter
 from undermine.deployments.guardian_client.link import tool_identity
 from undermine.deployments.slow import disk_supervisor
 from undermine.deployments.slow.device import DELAY_S, Slowed, Slowness
-from undermine.deployments.slow.disk_supervisor import MACHINES, MESSAGE_BYTES_MAX, PAGE, WRITES, numbers
+from undermine.deployments.slow.disk_supervisor import MACHINES, MESSAGE_BYTES_MAX, PAGE, TRUNCATING, WRITES, numbers
 from undermine.model.errors import UserError
 
 ANSWER_LIMIT_S = 20.0
@@ -49,11 +50,13 @@ _ALWAYS = ("fsync", "fdatasync", "sync", "syncfs", "io_setup", "io_uring_setup")
 Instruction = tuple[int, int, int, int]
 
 
-def program(machine: str, *, writes: bool) -> bytes:
-    """The filter as a BPF program for the kernel. With `writes`, it traps all writes too."""
+def program(machine: str, *, writes: bool, truncations: bool = False) -> bytes:
+    """The filter as a BPF program for the kernel. With `writes`, it traps all writes too, with `truncations` all truncations."""
     call_numbers = numbers(machine)
     unconditional = [*_ALWAYS, *(WRITES if writes else ())]
+    unconditional += [name for name in TRUNCATING if truncations and name in call_numbers]
     synchronous = os.O_DIRECT if writes else os.O_DIRECT | os.O_DSYNC
+    synchronous |= os.O_TRUNC if truncations else 0
     conditional = {"msync": (2, _MS_SYNC), "sync_file_range": (3, _WAIT_BEFORE_OR_AFTER), "pwritev2": (5, _RWF_SYNC)}
     conditional |= {"open": (1, synchronous), "openat": (2, synchronous)}
     lines: list[Instruction] = [
@@ -101,21 +104,31 @@ class SlowDisks:
     """The disks of one run's nodes, and the supervisor that answers for them.
 
     Create it before the nodes are started, start each with `trap(node)`, and close it when they are dead. `on_lost` is
-    called if the supervisor dies before that: nodes then hang at their next trapped call and should be killed.
+    called if the supervisor dies before that: nodes then hang at their next trapped call and should be killed. With `copies`,
+    a folder for copies of synced files that is removed at the end, nodes can also lose power.
     """
 
-    def __init__(self, door: Path, *, writes: bool = False, on_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        door: Path,
+        *,
+        writes: bool = False,
+        copies: Path | None = None,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
         """Start the supervisor. `door` is the path for a socket at which nodes hand over their listeners; only this user
         may be able to enter its folder."""
         if lacking := missing():
             raise UserError(lacking)
         self._door = door
-        self._program = _latin(program(platform.machine(), writes=writes))
+        self._synced = copies
+        writes = writes or copies is not None
+        self._program = _latin(program(platform.machine(), writes=writes, truncations=copies is not None))
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._closed = False
         self._problem = ""
-        self._copies: list[int] = []
+        self._listeners: list[int] = []
         self._control, self._process = _start_supervisor(door, writes)
         threading.Thread(target=self._watch, name="undermine-slow-disks", daemon=True).start()
 
@@ -137,6 +150,20 @@ class SlowDisks:
         """The disk of a node, over all of its starts; only files in these folders are slowed, if any are named."""
         return SlowDisk(self, node, folders)
 
+    def follow(self, node: str, folder: Path) -> None:
+        """Follow which files in the node's folder are synced, if nodes can lose power. Call this before each start of a node."""
+        if self._synced is not None:
+            self.ask({"op": "follow", "node": node, "folder": str(folder), "copies": str(self._synced / node)})
+
+    def lose_power(self, node: str, kept: str, at: float, spared: Iterable[Path]) -> tuple[str, ...]:
+        """Let a dead node lose data that isn't synced (`SyncedFiles.lose`); return what was lost, in words."""
+        request = {"op": "lose", "node": node, "kept": kept, "at": at, "spared": [str(path) for path in spared]}
+        answer, _ = self.ask(request)
+        if problem := answer.get("problem", ""):
+            raise RuntimeError(f"{node} could not lose power: {problem}")
+        more = answer["more"]
+        return (*answer["lost"], *([f"{more} more"] if more else []))
+
     def started(self, node: str) -> None:
         """Keep a copy of the node's listener, so that trapped calls wait instead of failing if the supervisor dies.
 
@@ -145,7 +172,7 @@ class SlowDisks:
         for fd in fds:
             os.set_inheritable(fd, False)
         with self._lock:
-            self._copies += fds
+            self._listeners += fds
 
     def ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Ask the supervisor; return its answer and the descriptors that came with it."""
@@ -185,7 +212,7 @@ class SlowDisks:
             if self._closed:
                 return
             self._closed = True
-            copies, self._copies = self._copies, []
+            copies, self._listeners = self._listeners, []
         with self._control:
             try:
                 self._control.shutdown(socket.SHUT_RDWR)  # unlike close, also ends it for forks of the tool
@@ -198,6 +225,8 @@ class SlowDisks:
             self._process.wait(CLOSE_LIMIT_S)
         except subprocess.TimeoutExpired:  # a process of a node is still alive and needs the supervisor
             pass
+        if self._synced is not None:
+            shutil.rmtree(self._synced, ignore_errors=True)
 
 
 class SlowDisk:

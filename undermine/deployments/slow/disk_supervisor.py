@@ -1,8 +1,9 @@
-"""The supervisor: a small program that answers the trapped system calls of nodes whose disks can be slow.
+"""The supervisor: a small program that answers the trapped system calls of nodes whose disks can be slow or lose power.
 
 A node is started with a filter (`disk.py` builds it, the guardian installs it) that stops chosen system calls and asks
 the holder of the filter's *listener* what to do. The supervisor holds the listener and always answers "continue": at once
-while the node's disk is fast, after the delay while it is slow. It changes no result and never looks at data.
+while the node's disk is fast, after the delay while it is slow. It changes no result. In a run that may lose power, it first
+notes what the call makes durable (`synced_files.py`); once a node is dead, the tool lets it change the node's folder.
 
     tool ──control──> supervisor <──listener── the kernel, for every process of the node
                           ^────── the node's main process hands over its listener before it executes its command
@@ -15,7 +16,7 @@ If one of them dies:
                  tool kills the node (`disk.SlowDisks`)
 
 The tool runs it as `python -I -S disk_supervisor.py CONTROL_FD DOOR_FD [--writes]`. It has one thread and imports only the
-standard library. Both sockets preserve message boundaries. A request is a JSON object and has one answer.
+standard library and `synced_files.py`. Both sockets preserve message boundaries. A request is a JSON object and has one answer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ import stat
 import struct
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from undermine.deployments.slow.synced_files import SyncedFiles
 
 RECEIVE, SEND, ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
 """The ioctl requests for a listener: SECCOMP_IOCTL_NOTIF_…"""
@@ -39,12 +43,14 @@ RECEIVE, SEND, ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
 PAGE = 100  # receipts in one answer: it must fit into a message
 RECEIPTS_MAX = 10_000
 BLIND_MAX = 20
+LOSSES_MAX = 50
 PATH_MAX = 300
 MESSAGE_BYTES_MAX = 1 << 18
 PAGE_BYTES = 4096
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTSTP)
 _CONTINUE = 1
+_HERE = -100  # AT_FDCWD
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
 _NOTIFICATION_BYTES = 80
@@ -64,6 +70,9 @@ _NUMBERS = {
     "writev": (20, 66),
     "pwritev": (296, 70),
     "pwritev2": (328, 287),
+    "ftruncate": (77, 46),
+    "truncate": (76, 45),
+    "creat": (85, None),
     "open": (2, None),
     "openat": (257, 56),
     "io_setup": (206, 0),
@@ -73,6 +82,9 @@ MACHINES = ("x86_64", "aarch64")
 TELLING = ("open", "openat", "io_setup", "io_uring_setup")
 """Calls that write nothing to the disk, but show that the program will use a way to it that is not trapped."""
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
+TRUNCATING = ("ftruncate", "truncate", "creat")
+"""Calls that remove data from a file without writing; trapped only in a run that may lose power."""
+IO_URING = "io_uring"
 
 
 def numbers(machine: str) -> dict[str, int]:
@@ -111,6 +123,8 @@ class Node:
         self.slowed: list[dict[str, Any]] = []
         self.unlisted = 0
         self.blind: dict[str, None] = {}
+        self.synced: SyncedFiles | None = None  # None: this run loses no power
+        self.problem = ""
 
     def note(self, held: HeldCall, ended: str) -> None:
         if len(self.slowed) < RECEIPTS_MAX:
@@ -148,12 +162,12 @@ def _path_of(pid: int, fd: int) -> str:
         return ""
 
 
-def _is_synchronous(pid: int, fd: int) -> bool:
-    """Return whether a write to this descriptor waits for the disk."""
+def _is_synchronous(pid: int, fd: int, bits: int = _SYNCHRONOUS) -> bool:
+    """Return whether a write to this descriptor waits for the disk: a file that was opened with one of these bits."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as lines:
             flags = next(int(line.split()[1], 8) for line in lines if line.startswith(b"flags:"))
-        return bool(flags & _SYNCHRONOUS) and stat.S_ISREG(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
+        return bool(flags & bits) and stat.S_ISREG(os.stat(f"/proc/{pid}/fd/{fd}").st_mode)
     except (OSError, StopIteration):
         return False
 
@@ -183,6 +197,22 @@ def _text_at(pid: int, address: int) -> str:
     return _printable(data.partition(b"\0")[0].decode(errors="replace"))
 
 
+def _path_at(pid: int, folder: int, address: int) -> str:
+    """The path in the process's memory; a relative path begins at the folder with this descriptor, or where the process is."""
+    data = b""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            for _ in range(2):  # a path has at most one page, which may begin anywhere
+                data += memory.read(PAGE_BYTES - (address + len(data)) % PAGE_BYTES)
+                if b"\0" in data:
+                    break
+        start = os.readlink(f"/proc/{pid}/cwd" if folder == _HERE else f"/proc/{pid}/fd/{folder}")
+    except (OSError, ValueError, OverflowError):
+        return ""
+    return os.path.join(start, os.fsdecode(data.partition(b"\0")[0]))
+
+
 def _descriptor(value: int) -> int:
     """The descriptor in an argument: its lower half, which may be negative."""
     return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
@@ -204,7 +234,7 @@ def disk_path(call: Call) -> str:
 def blind_spot(call: Call, writes: bool) -> str:
     """The operations that cannot be slowed after one of the calls in `TELLING`; "" if all can be."""
     if call.name == "io_uring_setup":
-        return "io_uring"
+        return IO_URING
     if call.name == "io_setup":
         return "asynchronous I/O (io_submit)"
     path, flags = call.arguments[1:3] if call.name == "openat" else call.arguments[:2]
@@ -212,6 +242,29 @@ def blind_spot(call: Call, writes: bool) -> str:
     what = ["writes that do not wait for fsync"] if not writes and flags & os.O_ACCMODE != os.O_RDONLY else []
     what += ["reads without a cache"] if reads else []
     return f"{' and '.join(what)}: {_text_at(call.pid, path)}" if what else ""
+
+
+def note_durable(call: Call, synced: SyncedFiles) -> None:
+    """Note what the call makes durable, and which data it removes."""
+    fd = _descriptor(call.arguments[0])
+    if call.name in ("fsync", "fdatasync"):
+        synced.sync_descriptor(call.pid, fd)
+    elif call.name in ("sync", "syncfs"):
+        synced.sync_all()
+    elif call.name == "msync":
+        synced.sync_file(_mapped_path(call.pid, call.arguments[0]))
+    elif call.name in WRITES:
+        at_once = call.name == "pwritev2" and call.arguments[5] & 6  # RWF_DSYNC, RWF_SYNC
+        if at_once or _is_synchronous(call.pid, fd, os.O_DSYNC):
+            synced.writes_through(call.pid, fd)
+    elif call.name == "ftruncate":
+        synced.truncate_descriptor(call.pid, fd, call.arguments[1])
+    elif call.name == "truncate":
+        synced.truncate_file(_path_at(call.pid, _HERE, call.arguments[0]), call.arguments[1])
+    elif call.name == "creat" or (call.name == "open" and call.arguments[1] & os.O_TRUNC):
+        synced.truncate_file(_path_at(call.pid, _HERE, call.arguments[0]), 0)
+    elif call.name == "openat" and call.arguments[2] & os.O_TRUNC:
+        synced.truncate_file(_path_at(call.pid, fd, call.arguments[1]), 0)
 
 
 # ----------------------------------------------------------------------------------------------- the supervisor
@@ -305,10 +358,12 @@ class Supervisor:
             return
         number, pid, _, syscall, _, _, *arguments = _NOTIFICATION.unpack_from(buffer)
         slow = node.delay_ns is not None
-        if not slow and syscall not in self.telling:  # fast path for the usual case
+        if not slow and not node.synced and syscall not in self.telling:  # fast path for the usual case
             _continue_call(listener, number)
             return
         call = Call(number, pid, self.names.get(syscall, str(syscall)), tuple(arguments))
+        if node.synced:
+            _note_durable(node, node.synced, call)
         if syscall in self.telling:
             node.note_blind(blind_spot(call, self.writes))
             _continue_call(listener, number)
@@ -384,6 +439,10 @@ class Supervisor:
         elif op == "fast":
             node.delay_ns = None
             self._release_due()
+        elif op == "follow":
+            node.synced = node.synced or _synced_files(request["folder"], request["copies"])
+        elif op == "lose":
+            return _lose(node, request), []
         elif op == "listener":
             return {}, node.listeners[-1:]
         elif op == "receipts":
@@ -404,6 +463,38 @@ def _continue_call(listener: int, number: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _synced_files(folder: str, copies: str) -> SyncedFiles:
+    """Begin to follow what a node makes durable. This file runs as a script, so its neighbour isn't part of a package."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path.insert(0, here)
+    from synced_files import SyncedFiles  # type: ignore[import-not-found]  # the tool itself is not on the path
+
+    sys.path.remove(here)
+    return SyncedFiles(folder, copies)  # type: ignore[no-any-return]
+
+
+def _note_durable(node: Node, synced: SyncedFiles, call: Call) -> None:
+    try:
+        note_durable(call, synced)
+    except OSError as error:
+        node.problem = node.problem or f"the files that {call.name} makes durable could not be copied: {error}"
+
+
+def _lose(node: Node, request: dict[str, Any]) -> dict[str, Any]:
+    """Let a dead node lose data that isn't synced."""
+    if not node.synced:
+        return {"problem": "nobody has followed what the node makes durable"}
+    if IO_URING in node.blind:
+        return {"problem": "the node uses io_uring, which makes data durable unseen"}
+    if node.problem:
+        return {"problem": node.problem}
+    try:
+        lost = node.synced.lose(request["kept"], request["at"], request["spared"])
+    except OSError as error:
+        return {"problem": f"the data of the node could not be changed: {error}"}
+    return {"lost": [_printable(one)[:PATH_MAX] for one in lost[:LOSSES_MAX]], "more": max(0, len(lost) - LOSSES_MAX)}
 
 
 def _still_waits(held: HeldCall) -> bool:
