@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from undermine.analysis.possible_faults import fault_family, injectable, possibl
 from undermine.model.faults import (
     FAULT_NAMES,
     NETWORK_PARTITION,
+    POWER_LOSS,
     Corrupt,
     Crash,
     Delay,
@@ -21,6 +23,7 @@ from undermine.model.faults import (
     FaultLimits,
     Partition,
     Pause,
+    PowerLoss,
     Reboot,
 )
 from undermine.model.point import Point, client_point
@@ -270,6 +273,27 @@ def test_a_group_with_a_role_that_the_user_did_not_list_is_left_out() -> None:
     found = at(point("file.write"), limits=limits)
     assert {c.skipped for c in found if c.fault == Crash(("n1", "n2"))} == {"faults.roles does not list proxy"}
     assert Crash() in {c.fault for c in injectable(found)}
+
+
+# --- power losses
+
+
+@pytest.mark.parametrize("limits", [{"power": True}, {"kinds": ("power",)}])
+def test_power_losses_are_offered_on_request_where_something_is_left_behind(limits: dict[str, Any]) -> None:
+    asked = msgspec.structs.replace(LIMITS, **limits, reboot_after_s=1.5, features={POWER_LOSS})
+    found = [c for c in at(point("file.write"), point("file.read"), limits=asked) if isinstance(c.fault, PowerLoss)]
+    kept = ("names", "none", "prefix")
+    assert [(c.point.get("op"), c.place, c.fault, c.skipped) for c in found] == [
+        ("file.write", place, PowerLoss(one, after_s=1.5), "") for place in ("before", "after") for one in kept
+    ]
+    assert moments(at(point("file.write")), PowerLoss) == []
+
+
+def test_a_deployment_that_cannot_lose_power_is_the_reason() -> None:
+    found = at(point("file.write"), limits=msgspec.structs.replace(LIMITS, power=True, power_kept=("posix",)))
+    assert [(c.fault, "seccomp" in c.skipped) for c in found if isinstance(c.fault, PowerLoss)] == [
+        (PowerLoss("posix"), True)
+    ] * 2
 
 
 # --- what is left out, and why

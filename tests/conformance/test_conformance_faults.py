@@ -12,7 +12,7 @@ from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
 from waiting import HANG_S, wait_until
 
 from undermine.agent_protocol import AgentLacks
-from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, Reboot
+from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, PowerLoss, Reboot
 from undermine.model.point import point_of
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
@@ -64,13 +64,13 @@ def test_a_crash_kills_the_cgroup_of_the_node_first(bench: Bench) -> None:
 
 
 def test_the_agent_leaves_the_tools_faults_to_the_tool(bench: Bench) -> None:
-    faults = (Crash(("s2",)), Reboot(0.1, ("s1", "s2")), Pause(1.0), Partition(("s2",), level="network"), Hold())
+    faults = (Crash(("s2",)), Reboot(0.1, ("s1", "s2")), Pause(1.0), PowerLoss(), Partition(("s2",), level="network"), Hold())
     bench.plan(*(step(fault, at("file.stat", "here")) for fault in faults))
     (bench.data / "here").touch()
-    answers, outcome = bench.run(*["stat here"] * 6)
-    assert answers == ["ok 0"] * 6
+    answers, outcome = bench.run(*["stat here"] * 7)
+    assert answers == ["ok 0"] * 7
     assert outcome.ok().receipts == ()
-    assert bench.actions.asked == ["kill", "kill", "freeze", "cut", "note"]
+    assert bench.actions.asked == ["kill", "kill", "freeze", "cut_power", "cut", "note"]
 
 
 def test_a_fault_that_the_agent_lacks_is_not_tested(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from undermine.inject.controller import (
     Claim,
     Controller,
     CutNetwork,
+    CutPower,
     EndFault,
     ExpectCrash,
     FreezeNodes,
@@ -29,7 +30,7 @@ from undermine.inject.controller import (
     StartNodes,
 )
 from undermine.model.event import AgentInfo
-from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, PowerLoss, Reboot
 from undermine.model.plan import At, Plan, Same, Step, Trigger
 from undermine.model.point import CLIENT, Point
 from undermine.model.run import Moment
@@ -165,6 +166,8 @@ def test_other_nodes_are_killed_by_the_tool_all_as_one(nodes: tuple[str, ...], a
     ("fault", "instruction"),
     [
         (Crash(("n2",)), KillNodes(0, ("n2",), None)),
+        (PowerLoss("prefix", 0.25, 0.1), CutPower(0, ("n1",), "prefix", 0.25, 0.1)),
+        (PowerLoss(nodes=("n2", "n3")), CutPower(0, ("n2", "n3"), "names", 0.5, 0.3)),
         (Pause(2.0), FreezeNodes(0, ("n1",), 2.0)),
         (Pause(2.0, ("n2", "n3")), FreezeNodes(0, ("n2", "n3"), 2.0)),
         (

@@ -15,6 +15,7 @@ from fake_engine import ENDLESS, Fixed, observed
 from integration_project import TARGET, Project
 
 from undermine.config.load import load
+from undermine.deployments.slow.disk import SlowDisks
 from undermine.findings.realism import check, probe
 from undermine.model.faults import Delay, Hold
 from undermine.model.finding import LandedRun, Realism, landings
@@ -213,26 +214,29 @@ def test_a_slow_network_delays_the_answer_of_a_peer(courier: Courier) -> None:
 def test_slow_devices_end_if_the_rest_of_a_run_cannot_be_made(
     courier: Courier, part: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    made: list[SlowDevices] = []
+    made: list[SlowDisks] = []
+
+    def make_disks(*args: Any, **more: Any) -> SlowDisks:
+        made.append(SlowDisks(*args, **more))
+        return made[-1]
 
     def make(plan: Plan, delay_s: float, folders: Mapping[str, Sequence[Path]], *more: Any) -> SlowDevices:
         assert [folder.name for folder in folders["n1"]] == ["n1", "shared"], "its own and those of its role"
-        made.append(SlowDevices(plan, delay_s, folders, *more))
-        return made[-1]
+        return SlowDevices(plan, delay_s, folders, *more)
 
     def fails(*_: object) -> None:
         raise OSError("no memory")
 
+    monkeypatch.setattr(run_in_progress, "SlowDisks", make_disks)
     monkeypatch.setattr(run_in_progress, "SlowDevices", make)
     monkeypatch.setattr(run_in_progress, part, fails)
     plan = Plan((Step(At(Point.of({"op": "file.fsync"})), Hold("delay")),))
     with pytest.raises(OSError, match="no memory"):
         courier.run(plan, DELAY_S)
-    (devices,) = made
-    assert devices.disks is not None
-    assert devices.disks.closed
+    (disks,) = made
+    assert disks.closed
     with pytest.raises(ProcessLookupError):
-        os.kill(devices.disks.supervisor_pid, 0)
+        os.kill(disks.supervisor_pid, 0)
 
 
 @needs_disk

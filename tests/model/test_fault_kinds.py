@@ -21,6 +21,7 @@ from undermine.model.faults import (
     FAULT_NAMES,
     NETWORK_ERRORS,
     NETWORK_PARTITION,
+    POWER_LOSS,
     Crash,
     Delay,
     Drop,
@@ -33,6 +34,7 @@ from undermine.model.faults import (
     Injection,
     Partition,
     Pause,
+    PowerLoss,
     Reboot,
     capability,
     carried_out_by,
@@ -54,7 +56,7 @@ from undermine.testing import point
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "undermine/model/faults.py"
-LIMITS = FaultLimits(node_roles={"n1": "server", "n2": "server"})
+LIMITS = FaultLimits(node_roles={"n1": "server", "n2": "server"}, power=True)
 POINTS = tuple(
     point(op, target="SET key peer:n2") for op in sorted({*LEAVING_TRACES, *RECEIVES, "file.read", "db.read"})
 )
@@ -180,7 +182,7 @@ def test_every_failure_class_is_documented() -> None:
 
 
 def test_the_names_in_stored_plans_never_change() -> None:
-    stored = {"crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause", "hold"}
+    stored = {"crash", "reboot", "delay", "error", "drop", "corrupt", "partition", "pause", "power", "hold"}
     gone = stored - {fault_kind(struct()) for struct in get_args(Injection)}
     assert not gone, f"stored plans have {gone}: neither rename nor remove a kind"
 
@@ -192,6 +194,7 @@ def test_the_names_in_stored_plans_never_change() -> None:
         (Crash(("n2",)), "crash n2"),
         (Reboot(), "reboot (back after 0.3 s)"),
         (Reboot(2.0, ("n1",)), "reboot n1 (back after 2 s)"),
+        (PowerLoss("none", nodes=("n1",)), "power loss n1 (everything that was not synced is lost; back after 0.3 s)"),
         (Delay(7.5), "delay of up to 7.5 s"),
         (Error("EIO"), "EIO"),
         (Error("EIO", "file"), "EIO for the file from then on"),
@@ -218,6 +221,7 @@ def test_a_hold_is_not_a_fault() -> None:
         (Reboot(1.0, ("n1", "n2")), "tool"),
         (Error("EIO"), "agent"),
         (Pause(), "tool"),
+        (PowerLoss(), "tool"),
         (Hold("crash"), "tool"),
         (Partition(("n1",)), "agent"),
         (Partition(("n1",), level="network"), "network"),
@@ -231,6 +235,11 @@ def test_only_the_network_needs_a_deployment_that_can_lose_packets() -> None:
     packets = Partition(level="network")
     assert "run as root" in lacking(packets, ())
     assert lacking(packets, {NETWORK_PARTITION}) == lacking(Partition(), ()) == lacking(Crash(), ()) == ""
+
+
+def test_a_power_loss_needs_a_deployment_that_sees_what_is_synced() -> None:
+    assert "seccomp" in lacking(PowerLoss(), {NETWORK_PARTITION})
+    assert lacking(PowerLoss(), {POWER_LOSS}) == ""
 
 
 def test_nodes_on_both_sides() -> None:

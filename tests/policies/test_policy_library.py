@@ -11,8 +11,8 @@ import pytest
 from tables import for_each
 
 from undermine.model.errors import UserError
-from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Pause, Reboot
-from undermine.model.plan import At, Plan, Step
+from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Pause, PowerLoss, Reboot
+from undermine.model.plan import At, Place, Plan, Step
 from undermine.model.point import Point, client_point
 from undermine.policies.library import DEFAULT, SHIPPED, FailureModel, parse_policy
 from undermine.policies.plan_view import CampaignProfiles, PlanView, all_points, plan_view, using
@@ -305,6 +305,12 @@ def test_figure_14_crashes_only_before_writes(fault: Fault) -> None:
     assert not keeps("crash_before_writes", step(write, fault, place="after"))
     assert not keeps("crash_before_writes", step(write), step(read, fault))
     assert keeps("crash_before_writes", step(read, Error("EIO")), step(write, fault))
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_power_loss_may_hurt_at_any_moment(place: Place) -> None:
+    for op in ("file.write", "file.fsync", "net.send"):
+        assert keeps("crash_before_writes", step(on("n1", op=op), PowerLoss(), place=place))
 
 
 def to(node: str, peer: str) -> Point:

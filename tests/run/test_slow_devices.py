@@ -54,7 +54,7 @@ class Run:
         monkeypatch.setattr(slow_devices.slow_disk, "missing", lambda: "no disks here")
         self.plan = plan
         folders = {"n1": [tmp_path]}
-        self.devices = SlowDevices(plan, DELAY_S, folders, FakePlace(), tmp_path / "door", lambda: None)  # type: ignore[arg-type]
+        self.devices = SlowDevices(plan, DELAY_S, folders, FakePlace(), None)  # type: ignore[arg-type]
 
 
 class FakePlace:
@@ -146,31 +146,26 @@ class FakeDisks:
 
     problem = ""
 
-    def __init__(self, *_: object, **__: object) -> None:
+    def __init__(self) -> None:
         self.asked: list[set[Path]] = []
 
     def disk(self, node: str, folders: Iterable[Path]) -> FakeDevice:
         self.asked.append(set(folders))
         return FakeDevice()
 
-    def close(self) -> None: ...
-
 
 def test_all_folders_of_a_node_are_slow_and_those_of_the_files_that_are_worked_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(slow_devices.slow_disk, "missing", lambda: "")
-    monkeypatch.setattr(slow_devices, "SlowDisks", FakeDisks)
     monkeypatch.setattr(slow_devices, "SlowNetwork", lambda namespace: FakeDevice())
     store, sync = point("db.commit", target="COMMIT jobs"), point("file.fsync")
     own = {Path("/run/n1"), Path("/shared")}
-    plan, place = holding(store, sync, sync), FakePlace()
-    devices = SlowDevices(plan, DELAY_S, {"n1": own}, place, tmp_path / "door", lambda: None)  # type: ignore[arg-type]
+    plan, place, disks = holding(store, sync, sync), FakePlace(), FakeDisks()
+    devices = SlowDevices(plan, DELAY_S, {"n1": own}, place, disks)  # type: ignore[arg-type]
     devices.begin(0, "n1", store, "/* a comment */ COMMIT")
     devices.begin(1, "n1", sync, "/srv/a/file")
     devices.begin(2, "n1", sync, "/srv/b/file")
-    assert devices.disks is not None
-    assert devices.disks.asked == [own, own | {Path("/srv/a")}, own | {Path("/srv/a"), Path("/srv/b")}]  # type: ignore[attr-defined]
+    assert disks.asked == [own, own | {Path("/srv/a")}, own | {Path("/srv/a"), Path("/srv/b")}]
     assert devices.problem == ""
 
 

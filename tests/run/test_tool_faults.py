@@ -7,8 +7,17 @@ from collections.abc import Iterable
 import pytest
 from waiting import wait_until
 
-from undermine.inject.controller import CutNetwork, EndFault, FreezeNodes, KillNodes, LoseMessages, Note, StartNodes
-from undermine.model.faults import Crash, Fault, Hold, Partition, Pause, Reboot
+from undermine.inject.controller import (
+    CutNetwork,
+    CutPower,
+    EndFault,
+    FreezeNodes,
+    KillNodes,
+    LoseMessages,
+    Note,
+    StartNodes,
+)
+from undermine.model.faults import Crash, Fault, Hold, Partition, Pause, PowerLoss, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, NodeInfo, Receipt, Sabotage
 from undermine.run.tool_faults import HEALED, TIME_OVER, UNTIL, Saboteur, ToolFaults
@@ -24,6 +33,7 @@ class FakeCluster:
         self.dead: set[str] = set()
         self.frozen: set[str] = set()
         self.cuts: set[int] = set()
+        self.lost: dict[str, tuple[str, ...]] = {}
         self.done: list[str] = []
         roles = {"m1": "master", "s1": "store", "s2": "store"}
         self.nodes = tuple(NodeInfo(node, role, "h", 1, {}, "d") for node, role in roles.items())
@@ -41,6 +51,10 @@ class FakeCluster:
         self.done.append(f"kill {node}")
         self.dead.add(node)
         return True
+
+    def lose_power(self, node: str, kept: str, at: float, reboot_after_s: float) -> tuple[str, ...] | None:
+        self.done.append(f"cut the power of {node} ({kept}, {at:g}, {reboot_after_s:g} s)")
+        return None if node in self.dead else self.lost.get(node, ())
 
     def expect_crash(self, node: str, reboot_after_s: float | None) -> None:
         self.done.append(f"expect {node}")
@@ -92,12 +106,29 @@ def test_nodes_that_die_together_all_stand_still_before_the_first_is_killed(clus
     assert made.missed == set()
 
 
-@pytest.mark.parametrize("kind", ["kill", "freeze"])
+def test_a_power_loss_says_what_each_node_lost(cluster: FakeCluster) -> None:
+    made = faults_of(cluster, PowerLoss(nodes=("n1", "n2")))
+    cluster.lost["n1"] = "3 bytes of a", "the entry of b"
+    made.cut_power(CutPower(0, ("n1", "n2"), "prefix", 0.25, 0.1))
+    assert cluster.done[:2] == ["freeze n1", "freeze n2"]
+    assert cluster.done[2:] == [f"cut the power of {node} (prefix, 0.25, 0.1 s)" for node in ("n1", "n2")]
+    assert shown(made.receipts) == [
+        ("n1", "power", "lost: 3 bytes of a; the entry of b"),
+        ("n2", "power", "lost: nothing, since everything was synced"),
+    ]
+    assert made.missed == set()
+
+
+@pytest.mark.parametrize("kind", ["kill", "freeze", "cut_power"])
 def test_where_nobody_is_left_to_be_hit_the_step_is_missed(cluster: FakeCluster, kind: str) -> None:
     cluster.dead.add("n1")
     made = faults_of(cluster, Crash(("n1",)))
-    instruction = KillNodes(0, ("n1",), None) if kind == "kill" else FreezeNodes(0, ("n1",), LONG_S)
-    getattr(made, kind)(instruction)
+    instructions = {
+        "kill": KillNodes(0, ("n1",), None),
+        "freeze": FreezeNodes(0, ("n1",), LONG_S),
+        "cut_power": CutPower(0, ("n1",), "names", 0.5, 0.1),
+    }
+    getattr(made, kind)(instructions[kind])
     made.heal()
     assert (made.receipts, made.missed) == ([], {0})
 

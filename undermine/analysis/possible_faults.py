@@ -119,7 +119,7 @@ def _judge(possible: PossibleFault, limits: FaultLimits) -> PossibleFault:
 
 def _not_allowed(possible: PossibleFault, limits: FaultLimits) -> str:
     kind = fault_kind(possible.fault)
-    if kind not in limits.kinds:
+    if not limits.allow(kind):
         return f"faults.kinds does not list {kind}"
     for node in nodes_of(possible.fault) or (possible.point.get("node"),):
         role = limits.node_roles.get(node, possible.point.get("role"))

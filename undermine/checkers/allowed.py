@@ -2,7 +2,7 @@
 
 | injected fault | permitted effect |
 |---|---|
-| crash, reboot (of a node or a group) | these nodes die; operations fail or stay open until they are back |
+| crash, reboot, power loss (`power`; of a node or a group) | these nodes die; operations fail or stay open until they are back |
 | disk error | the node may exit (fail-stop), at once or when it is started again before healing |
 | partition, pause | operations fail or stay open until healed |
 | network error, delay, drop | one client's operations fail or stay open until healed; other clients' only if a node says why |

@@ -36,6 +36,7 @@ from undermine.model.faults import (
     DiskError,
     FaultLimits,
     FaultName,
+    Kept,
     Level,
     Loss,
     NetworkError,
@@ -200,6 +201,8 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partition_levels: Annotated[tuple[Level, ...], _SOME] = _DEFAULTS.partition_levels
     partition_directions: Annotated[tuple[Direction, ...], _SOME] = _DEFAULTS.partition_directions
     partition_losses: Annotated[tuple[Loss, ...], _SOME] = _DEFAULTS.partition_losses
+    power: bool = _DEFAULTS.power
+    power_kept: Annotated[tuple[Kept, ...], _SOME] = _DEFAULTS.power_kept
     disk_errors: Annotated[tuple[DiskError, ...], _ANY] = _DEFAULTS.disk_errors
     network_errors: Annotated[tuple[NetworkError, ...], _ANY] = _DEFAULTS.network_errors
     roles: RoleNames = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from undermine.model.faults import Kept
 from undermine.model.run import NodeInfo
 
 Pair = tuple[str, str]
@@ -23,6 +24,9 @@ class Kill(Protocol):
 
     def crash(self, node: str, reboot_after_s: float | None) -> bool:
         """Kill the node from outside; false if it was dead already."""
+
+    def lose_power(self, node: str, kept: Kept, at: float, reboot_after_s: float) -> tuple[str, ...] | None:
+        """Kill the node and let its disk lose data that was not synced; return what was lost, or None if it was dead already."""
 
     def start_again(self, nodes: Iterable[str]) -> list[str]:
         """Start the dead ones among these nodes; return the nodes that were started."""

@@ -23,6 +23,7 @@ from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.node_logs import NodeLogs
 from undermine.deployments.node_probes import AskUser, NodeProbes, role_environment
 from undermine.deployments.slow.disk import SlowDisks
+from undermine.model.faults import Kept
 from undermine.model.run import NodeExit, NodeInfo
 from undermine.store.rundir import RunDir
 
@@ -46,13 +47,15 @@ class _State:
         self.sabotaged = False
         """Killed by a saboteur: its death counts as unexpected, and the tool does not start the node again."""
         self.timer: threading.Timer | None = None
+        self.disk = threading.Lock()
+        """Held while the tool changes the node's data. The node does not start meanwhile."""
         self.logged: dict[Path, int] = {}
         """The size of each log file when the current start began."""
 
 
 class LocalCluster:
     """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one. `disks` answers
-    their trapped system calls, in a run that may make disks slow."""
+    their trapped system calls, in a run in which disks may be slow or lose power."""
 
     def __init__(
         self,
@@ -124,6 +127,9 @@ class LocalCluster:
             state.started_ns = time.monotonic_ns()
             incarnation = state.incarnation
         Path(info.dir).mkdir(mode=0o700, exist_ok=True)
+        with state.disk:
+            if self._disks:
+                self._disks.follow(node, Path(info.dir))
         state.logged = self._logs.sizes(node)
         values = self._values(node)
         cgroup = self._make_cgroup(node, incarnation)
@@ -249,6 +255,16 @@ class LocalCluster:
             self.expect_crash(node, reboot_after_s)
             key = self._guardian_key(node, state.incarnation)
         return self._guardian.crash(key)
+
+    def lose_power(self, node: str, kept: Kept, at: float, reboot_after_s: float) -> tuple[str, ...] | None:
+        """Kill the node and let its disk lose data that was not synced; return what was lost, or None if it was dead already.
+        Log files that its role names stay: the tool reads them."""
+        if self._disks is None:
+            raise ValueError("these nodes cannot lose power")
+        with self._states[node].disk:
+            if not self.crash(node, reboot_after_s):
+                return None
+            return self._disks.lose_power(node, kept, at, self._logs.role_files(node))
 
     def kill_unseen(self, nodes: Iterable[str]) -> None:
         """Kill nodes so that their deaths count as unexpected, and healing does not restart them."""

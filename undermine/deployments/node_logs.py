@@ -22,11 +22,11 @@ class NodeLogs:
 
     def files(self, node: str, incarnation: int) -> list[Path]:
         """The output of one start of a node, and the files that its role's globs name."""
-        return [self._run.log(node, incarnation, stream) for stream in ("err", "out")] + self._role_files(node)
+        return [self._run.log(node, incarnation, stream) for stream in ("err", "out")] + self.role_files(node)
 
     def sizes(self, node: str) -> dict[Path, int]:
         """The current size of each log file that the node's role names: these files outlive a start of the node."""
-        return {path: path.stat().st_size for path in self._role_files(node) if path.is_file()}
+        return {path: path.stat().st_size for path in self.role_files(node) if path.is_file()}
 
     def tail(self, node: str, incarnation: int) -> str:
         """The last part of everything that one start of a node has logged."""
@@ -38,14 +38,15 @@ class NodeLogs:
     def keep(self, nodes: Iterable[str]) -> None:
         """Copy the ends of the nodes' own log files beside their output, since the data of a passed run is removed."""
         for node in nodes:
-            for path in self._role_files(node):
+            for path in self.role_files(node):
                 if path.is_file() and not path.is_symlink():
                     name = str(path.relative_to(self._run.node(node))).replace(os.sep, "_")
                     with open(path, "rb") as stream:
                         stream.seek(max(0, path.stat().st_size - _KEPT_BYTES))
                         (self._run.logs / f"{node}.{name}").write_bytes(stream.read(_KEPT_BYTES))
 
-    def _role_files(self, node: str) -> list[Path]:
+    def role_files(self, node: str) -> list[Path]:
+        """The existing log files in the node's folder that its role names."""
         folder = self._run.node(node)
         return [path for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
 

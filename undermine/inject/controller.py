@@ -23,8 +23,10 @@ from undermine.model.faults import (
     Error,
     Hold,
     Injection,
+    Kept,
     Partition,
     Pause,
+    PowerLoss,
     Reboot,
     nodes_of,
     restart_after_s,
@@ -71,6 +73,16 @@ class KillNodes(msgspec.Struct, frozen=True):
     step: int
     nodes: tuple[str, ...]
     reboot_after_s: float | None
+
+
+class CutPower(msgspec.Struct, frozen=True):
+    """The tool must kill all these nodes and let their disks lose data, before the agent gets its answer."""
+
+    step: int
+    nodes: tuple[str, ...]
+    kept: Kept
+    at: float
+    reboot_after_s: float
 
 
 class StartNodes(msgspec.Struct, frozen=True):
@@ -125,6 +137,7 @@ Instruction = (
     | NewGeneration
     | ExpectCrash
     | KillNodes
+    | CutPower
     | StartNodes
     | FreezeNodes
     | CutNetwork
@@ -229,6 +242,8 @@ class Controller:
                 if nodes == (claim.node,):
                     return False, [ExpectCrash(step, claim.node, restart_after_s(fault))]
                 return True, [KillNodes(step, nodes, restart_after_s(fault))]
+            case PowerLoss(kept=kept, at=at, after_s=after_s):
+                return True, [CutPower(step, nodes, kept, at, after_s)]
             case Pause(pause_s=pause_s):
                 return True, [FreezeNodes(step, nodes, pause_s)]
             case Partition(level="network"):

@@ -24,6 +24,7 @@ from undermine.inject.controller import (
     Claim,
     Controller,
     CutNetwork,
+    CutPower,
     EndFault,
     ExpectCrash,
     FreezeNodes,
@@ -102,6 +103,7 @@ class Actions(Protocol):
 
     def expect(self, instruction: ExpectCrash) -> None: ...
     def kill(self, instruction: KillNodes) -> None: ...
+    def cut_power(self, instruction: CutPower) -> None: ...
     def start(self, instruction: StartNodes) -> None: ...
     def freeze(self, instruction: FreezeNodes) -> None: ...
     def cut(self, instruction: CutNetwork) -> None: ...
@@ -205,6 +207,8 @@ class Server:
                     self._actions.expect(instruction)
                 case KillNodes():
                     self._actions.kill(instruction)
+                case CutPower():
+                    self._actions.cut_power(instruction)
                 case StartNodes():
                     self._actions.start(instruction)
                 case FreezeNodes():

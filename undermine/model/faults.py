@@ -15,13 +15,14 @@ from typing import Any, Generic, Literal, TypeGuard, TypeVar, get_args
 import msgspec
 
 from undermine.agent_protocol import FAMILIES, WITH_FAULTS, DelayMode
-from undermine.model.point import DIRECTED, MAPPED, Point
+from undermine.model.point import CLIENT, DIRECTED, LEAVING_TRACES, MAPPED, Point
 
-FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt"]
+FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt", "power"]
 Scope = Literal["once", "file", "disk", "peer"]
 Direction = Literal["both", "out", "in"]
 Level = Literal["operation", "network"]
 Loss = Literal["silent", "error"]
+Kept = Literal["names", "none", "prefix", "reordered", "posix"]
 DiskError = Literal["EIO", "ENOSPC"]
 NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
 
@@ -30,6 +31,8 @@ DISK_ERRORS: tuple[DiskError, ...] = get_args(DiskError)
 NETWORK_ERRORS: tuple[NetworkError, ...] = get_args(NetworkError)
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
+POWER_LOSS = "power-loss"
+"""The feature of a deployment whose nodes can lose data that they have not synced."""
 
 
 # --- the faults
@@ -104,6 +107,20 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
     nodes: tuple[str, ...] = ()
 
 
+class PowerLoss(msgspec.Struct, frozen=True, tag="power", tag_field="fault"):
+    """Kill nodes, let their disks lose data that was not synced, and start the nodes again after `after_s`.
+
+    `kept` says what the disk has of everything that was not synced (`SyncedFiles.lose`): all names but no data, nothing, the part
+    of each change before position `at` (from 0 to 1), only the last block of each file, or nothing under the strictest reading
+    of POSIX.
+    """
+
+    kept: Kept = "names"
+    at: float = 0.5
+    after_s: float = 0.3
+    nodes: tuple[str, ...] = ()
+
+
 class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
     """Not a fault: the operation waits until the tool has answered, then continues. Controls use it in place of a fault.
 
@@ -113,7 +130,7 @@ class Hold(msgspec.Struct, frozen=True, tag="hold", tag_field="fault"):
     of: str = ""
 
 
-Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause
+Fault = Crash | Reboot | Delay | Error | Drop | Corrupt | Partition | Pause | PowerLoss
 Injection = Fault | Hold
 """A fault, or the hold that replaces it in a control."""
 
@@ -208,6 +225,10 @@ def _not_seconds(value: float) -> str:
     return "" if math.isfinite(value) and value >= 0 else f"{value} is not a time in seconds"
 
 
+def _not_a_share(value: float) -> str:
+    return "" if 0 <= value <= 1 else f"{value} is not a number from 0 to 1"
+
+
 def _not_an_error(name: str) -> str:
     known = re.fullmatch("E[A-Z0-9]+", name) and hasattr(errno, name)
     return "" if known else f"{name!r} is not an error; write one like EIO or ECONNRESET"
@@ -273,6 +294,23 @@ def _describe_partition(fault: Partition) -> str:
     }
     how = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
     return f"partition {ways[fault.direction]} ({fault.level}{how})"
+
+
+_KEPT = {
+    "names": "names are kept, data that was not synced is lost",
+    "none": "everything that was not synced is lost",
+    "prefix": "of the data that was not synced, only the beginning is kept",
+    "reordered": "of the data that was not synced, only the last block of each file is kept",
+    "posix": "everything is lost that POSIX does not promise to keep",
+}
+
+
+def _power_losses(limits: FaultLimits, point: Point, nodes: tuple[str, ...]) -> Iterator[PowerLoss]:
+    """Only where something is stored or told to others, since elsewhere the last such moment has the same effect. Nothing if the
+    user did not ask for it: each point would have many faults that are not allowed."""
+    if limits.allow("power") and (point.get("op") in LEAVING_TRACES or point.get("node") == CLIENT):
+        for kept in limits.power_kept:
+            yield PowerLoss(kept, after_s=limits.reboot_after_s, nodes=nodes)
 
 
 FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
@@ -384,6 +422,20 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         checks={"pause_s": _not_seconds},
         duration=lambda fault: fault.pause_s,
     ),
+    "power": FaultKind(
+        struct=PowerLoss,
+        hits="node",
+        carried_out_by=lambda fault: "tool",
+        offers=_power_losses,
+        excused="all clients",
+        describe=lambda fault: f"{_named('power loss', fault.nodes)} ({_KEPT[fault.kept]}; back after {fault.after_s:g} s)",
+        label=lambda fault: "power loss",
+        detail=lambda fault: f"{_KEPT[fault.kept]}; started again {fault.after_s:g} s later",
+        checks={"after_s": _not_seconds, "at": _not_a_share},
+        kills=True,
+        duration=lambda fault: fault.after_s,
+        default=False,  # it needs a supervisor, and each kind of loss is another run
+    ),
 }
 
 _HOLD = FaultKind(
@@ -418,6 +470,9 @@ class FaultLimits(msgspec.Struct, frozen=True):
     partition_levels: tuple[Level, ...] = ("network", "operation")
     partition_directions: tuple[Direction, ...] = ("both", "out", "in")
     partition_losses: tuple[Loss, ...] = ("silent",)
+    power: bool = False
+    """Allow the kind `power`, whether or not `kinds` lists it."""
+    power_kept: tuple[Kept, ...] = ("names", "none", "prefix")
     disk_errors: tuple[DiskError, ...] = DISK_ERRORS
     network_errors: tuple[NetworkError, ...] = NETWORK_ERRORS
     roles: tuple[str, ...] = ()
@@ -428,6 +483,10 @@ class FaultLimits(msgspec.Struct, frozen=True):
     node_roles: Mapping[str, str] = {}
     features: Collection[str] = frozenset()
     """The abilities of the deployment, such as `NETWORK_PARTITION`."""
+
+    def allow(self, kind: str) -> bool:
+        """Does the user allow this kind?"""
+        return kind in self.kinds or (kind == "power" and self.power)
 
 
 # --- look-ups
@@ -506,4 +565,6 @@ def lacking(fault: Injection, features: Collection[str]) -> str:
     """The reason why a deployment with these features cannot do it ("" if it can)."""
     if carried_out_by(fault) == "network" and NETWORK_PARTITION not in features:
         return "network partitions need network namespaces: run as root with nft installed"
+    if isinstance(fault, PowerLoss) and POWER_LOSS not in features:
+        return "a power loss needs seccomp user notification: Linux 5.19 or newer on x86-64 or arm64"
     return ""

@@ -13,7 +13,16 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.faults import Hold, Injection, capability, nodes_of, restart_after_s, row_of, stays_down
+from undermine.model.faults import (
+    Hold,
+    Injection,
+    PowerLoss,
+    capability,
+    nodes_of,
+    restart_after_s,
+    row_of,
+    stays_down,
+)
 from undermine.model.point import CLIENT, PHASE, Point
 
 Place = Literal["before", "after"]
@@ -164,6 +173,12 @@ def final_at(trigger: Trigger) -> At | None:
     if isinstance(trigger, At):
         return trigger
     return trigger.second if isinstance(trigger, Then) else None
+
+
+def loses_power(plan: Plan) -> bool:
+    """May a node lose power, or is this the control of such a plan? A control runs under the same conditions."""
+    held = Hold(capability(PowerLoss()))
+    return any(isinstance(step.fault, PowerLoss) or step.fault == held for step in plan.steps)
 
 
 def point_at(trigger: Trigger) -> Point:

@@ -38,7 +38,7 @@ FOR_ALL_FAULTS = (
     "recovery_by_function",
 )
 """The default policies for plans that may have any kind of fault."""
-DEFAULT = ("fault_types(crash, reboot, disk, net, corruption, drop, partition)", *FOR_ALL_FAULTS)
+DEFAULT = ("fault_types(crash, reboot, power, disk, net, corruption, drop, partition)", *FOR_ALL_FAULTS)
 """The default policies lose little. They drop delays and pauses, crashes that differ only in their moment, faults at a read that
 continues another read, and the same fault on another node of the role if recovery runs through the same functions."""
 
@@ -47,6 +47,8 @@ Groups = Mapping[str, tuple[str, ...]]
 
 _CRASHES = tuple(name for name, row in FAULT_KINDS.items() if row.kills)
 """The kinds of faults that kill a node, with and without a restart."""
+_KEEPING_WRITES = tuple(name for name in _CRASHES if name != "power")
+"""Those that lose nothing that the node has written."""
 _WHOLE_NODE = tuple(name for name, row in FAULT_KINDS.items() if row.hits != "operation")
 _FIRST_READS = ("disk", "net", "corruption")
 
@@ -250,12 +252,13 @@ def recovery_by_everything(fs: PlanView) -> Hashable:
 def crash_before_writes(fs: PlanView) -> bool:
     """Keep crashes only before writes: until a node writes, no other node can see what it has done.
 
-    Crashes at client operations are kept too, since the trace does not show what the nodes do at that moment.
+    Crashes at client operations are kept too, since the trace does not show what the nodes do at that moment. So are power
+    losses: what they lose depends on what was synced, and whether that matters on what was told to others before.
     """
     return all(
         step["io_target"] == "client" or (step["io_type"] == "write" and step["place"] == "before")
         for step in fs
-        if step["failure"] in _CRASHES
+        if step["failure"] in _KEEPING_WRITES
     )
 
 

@@ -19,12 +19,14 @@ from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.local import ENDED, LocalCluster
 from undermine.deployments.node_logs import tail
+from undermine.deployments.slow import disk as slow_disk
+from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.stacks import gather
 from undermine.inject.compile import compile_steps, meets_phases
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.faults import row_of
-from undermine.model.plan import HealReason, Plan, point_at
+from undermine.model.plan import HealReason, Plan, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
@@ -41,7 +43,7 @@ from undermine.model.stacks import ProcessStacks
 from undermine.run.agent_files import AgentFiles, variable_slots
 from undermine.run.lateness import Lateness
 from undermine.run.recording import lasted, save_view, status_of
-from undermine.run.slow_devices import SlowDevices
+from undermine.run.slow_devices import SlowDevices, may_slow_disks
 from undermine.run.slow_operations import slow_operations
 from undermine.run.tool_faults import Saboteur, ToolFaults
 from undermine.run.user_calls import UserCalls, exit_code, helper_died
@@ -110,11 +112,12 @@ class RunInProgress:
         files = AgentFiles(config, run, nodes, plan, socket_path, contents, **watched)
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
-        self._devices = self._slow_devices(files) if conditions.slow_s else None
+        self._disks = self._supervised_disks()
         with contextlib.ExitStack() as ends:
-            if self._devices:  # end their supervisor if something fails here
-                ends.callback(self._devices.close)
-            disks = self._devices.disks if self._devices else None
+            if self._disks:  # end their supervisor if something fails here
+                ends.callback(self._disks.close)
+            self._devices = self._slow_devices(files) if conditions.slow_s else None
+            disks = self._disks
             self._cluster = LocalCluster(
                 config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks
             )
@@ -124,12 +127,20 @@ class RunInProgress:
             self._server = Server(self._controller, socket_path, self._state, self._faults)
             ends.pop_all()
 
-    # --- slow devices
+    # --- slow devices and disks that lose power
+
+    def _supervised_disks(self) -> SlowDisks | None:
+        """The disks of the nodes if one may be slow or lose power; None if the disks stay as they are, or here they must."""
+        copies = self._run.synced if loses_power(self._plan) else None
+        slow = bool(self._conditions.slow_s) and may_slow_disks(self._plan)
+        if not (slow or copies) or slow_disk.missing():
+            return None
+        door = self._socket_path.with_suffix(".disk")
+        return SlowDisks(door, writes=slow, copies=copies, on_lost=self._kill_all)
 
     def _slow_devices(self, files: AgentFiles) -> SlowDevices:
         folders = {info.id: [*map(Path, files.folders(info))] for info in self._nodes}
-        door = self._socket_path.with_suffix(".disk")
-        return SlowDevices(self._plan, self._conditions.slow_s, folders, self._network, door, self._kill_all)
+        return SlowDevices(self._plan, self._conditions.slow_s, folders, self._network, self._disks)
 
     def _kill_all(self) -> None:
         """Kill all nodes: without the supervisor of their disks they hang and cannot end by themselves."""
@@ -178,7 +189,7 @@ class RunInProgress:
         except GuardianDied as error:
             raise helper_died(_GUARDIAN) from error
         except RuntimeError as error:
-            if not self._devices or not self._devices.problem:
+            if not self._disk_problem:
                 raise
             self._broken = str(error)
 
@@ -394,7 +405,9 @@ class RunInProgress:
             self._broken = self._broken or f"not everything could be ended: {error}"
         finally:
             if self._devices:
-                self._devices.close()  # only after the nodes are dead: their disks' supervisor must outlive them
+                self._devices.close()
+            if self._disks:
+                self._disks.close()  # only after the nodes are dead: their disks' supervisor must outlive them
         self._health.stop()
         self._health.wait()  # the probes use the network of this run
         self._server.close()
@@ -450,9 +463,13 @@ class RunInProgress:
         )
         return save_view(self._run, record, trace)
 
+    @property
+    def _disk_problem(self) -> str:
+        """Why the devices of this run prove nothing; "" if all worked."""
+        return (self._devices.problem if self._devices else "") or (self._disks.problem if self._disks else "")
+
     def _status(self, receipts: tuple[Receipt, ...]) -> tuple[RunStatus, str]:
-        slow = self._devices.problem if self._devices else ""
-        problems = [self._broken, *self._server.problems, *self._cluster.problems, slow]
+        problems = [self._broken, *self._server.problems, *self._cluster.problems, self._disk_problem]
         if why := next(filter(None, problems), ""):
             return "broken", why
         return status_of(self._plan, receipts, self._controller.fired(), self._faults.missed)

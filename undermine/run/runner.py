@@ -44,9 +44,10 @@ from undermine.deployments import cgroups
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import Isolation, choose, node_infos
+from undermine.deployments.slow import disk as slow_disk
 from undermine.inject.compile import unsupported
 from undermine.model.event import Trace
-from undermine.model.faults import NETWORK_PARTITION
+from undermine.model.faults import NETWORK_PARTITION, POWER_LOSS
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, RunRecord, RunView
 from undermine.run.agent_files import variable_slots
@@ -82,7 +83,8 @@ class Runner:
     @property
     def features(self) -> frozenset[str]:
         """The optional abilities of this deployment, by the names that plans are checked against."""
-        return frozenset([NETWORK_PARTITION] if self._isolation.can_partition else [])
+        found = {NETWORK_PARTITION: self._isolation.can_partition, POWER_LOSS: not slow_disk.missing()}
+        return frozenset(name for name, can in found.items() if can)
 
     @cached_property
     def lacking_devices(self) -> Mapping[str, str]:

@@ -39,6 +39,13 @@ def held_steps(plan: Plan) -> tuple[int, ...]:
     return tuple(n for n, step in enumerate(plan.steps) if isinstance(step.fault, Hold) and step.fault.of in _HELD)
 
 
+def may_slow_disks(plan: Plan) -> bool:
+    """May a held operation of this plan wait for a disk?"""
+    held = held_steps(plan)
+    points = [at.point for n in held if (at := final_at(plan.steps[n].trigger))]
+    return len(points) < len(held) or any(DISK in point.devices for point in points)
+
+
 class SlowPeriod(msgspec.Struct, frozen=True):
     """Which devices were slow, since when, and because of which step."""
 
@@ -50,8 +57,7 @@ class SlowPeriod(msgspec.Struct, frozen=True):
 class SlowDevices:
     """The slow devices of a run. Create it before the nodes are started, close it when they are dead.
 
-    `folders` holds the data folders of each node. `door` is a path for a socket. `lost` is called if nodes hang because the
-    supervisor of their disks died."""
+    `folders` holds the data folders of each node. `disks` are their disks; None if no disk can be slow."""
 
     def __init__(
         self,
@@ -59,8 +65,7 @@ class SlowDevices:
         delay_s: float,
         folders: Mapping[str, Iterable[Path]],
         network: NodeNetwork,
-        door: Path,
-        lost: Callable[[], None],
+        disks: SlowDisks | None,
     ) -> None:
         self.delay_s = delay_s
         self._steps = held_steps(plan)
@@ -72,14 +77,12 @@ class SlowDevices:
         self._seen: dict[tuple[str, str], Slowness] = {}
         self._problem = ""
         self.periods: dict[int, SlowPeriod] = {}
-        points = [at.point for n in self._steps if (at := final_at(plan.steps[n].trigger))]
-        needed = len(points) < len(self._steps) or any(DISK in point.devices for point in points)
-        self.disks = SlowDisks(door, writes=True, on_lost=lost) if needed and not slow_disk.missing() else None
+        self._disks = disks
 
     @property
     def problem(self) -> str:
         """Why this run proves nothing; "" if all devices worked."""
-        died = self.disks.problem if self.disks else ""
+        died = self._disks.problem if self._disks else ""
         return self._problem or died or next(filter(None, map(_trouble, self._seen.values())), "")
 
     def begin(self, step: int, node: str, point: Point, resource: str) -> None:
@@ -100,9 +103,9 @@ class SlowDevices:
     def _device(self, name: str, node: str) -> SlowDevice:
         key = name, node
         if name == DISK:
-            if self.disks is None:
+            if self._disks is None:
                 raise UserError(slow_disk.missing() or "no operation of the plan was known to need a disk")
-            self._devices[key] = self.disks.disk(node, self._folders[node])  # the same disk, perhaps with more folders
+            self._devices[key] = self._disks.disk(node, self._folders[node])  # the same disk, perhaps with more folders
         elif key not in self._devices:
             self._devices[key] = SlowNetwork(self._network.namespace(node))
         return self._devices[key]
@@ -154,8 +157,6 @@ class SlowDevices:
                 except (OSError, RuntimeError) as error:
                     self._problem = self._problem or f"a slow device could not be ended: {error}"
             self._devices.clear()
-        if self.disks:
-            self.disks.close()
 
 
 def _trouble(seen: Slowness) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from undermine.deployments.abilities import Breakable, Cluster, Partition
 from undermine.inject.controller import (
     CutNetwork,
+    CutPower,
     EndFault,
     ExpectCrash,
     FreezeNodes,
@@ -25,6 +26,7 @@ from undermine.model.plan import Plan
 from undermine.model.run import END, Receipt, Sabotage
 
 UNTIL, HEALED, TIME_OVER = "ended by its until", "ended by healing", "ended after its time"
+NOTHING = "nothing, since everything was synced"
 
 
 class _Ongoing:
@@ -61,6 +63,19 @@ class ToolFaults:
             alive = [] if self._healed else self._cluster.freeze(instruction.nodes)
             killed = [node for node in alive if self._cluster.crash(node, instruction.reboot_after_s)]
             self._note(instruction.step, killed, time.monotonic_ns())
+
+    def cut_power(self, instruction: CutPower) -> None:
+        """Kill nodes as `kill` does, and let each lose data. Their receipts say what was lost."""
+        kept, at, after_s = instruction.kept, instruction.at, instruction.reboot_after_s
+        with self._lock:
+            alive = [] if self._healed else self._cluster.freeze(instruction.nodes)
+            t_ns = time.monotonic_ns()
+            lost = {node: self._cluster.lose_power(node, kept, at, after_s) for node in alive}
+            for node, words in lost.items():
+                if words is not None:
+                    self._note(instruction.step, [node], t_ns, why="lost: " + ("; ".join(words) or NOTHING))
+            if not any(words is not None for words in lost.values()):
+                self.missed.add(instruction.step)
 
     def start(self, instruction: StartNodes) -> None:
         with self._lock:

@@ -44,6 +44,7 @@ class RunDir:
         self.session = path / "session.json"
         self.state = path / "state.bin"
         self.agents = path / "agents"
+        self.synced = path / "synced"
 
     def create(self) -> None:
         """Create an empty folder. An old one may exist, left by a run whose row in the store was lost."""

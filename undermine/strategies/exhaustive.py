@@ -26,6 +26,7 @@ from undermine.protocols import History, PossibleFault
 
 FAMILIES = (
     "reboot",
+    "power",
     "error",
     "crash",
     "delay",
@@ -34,6 +35,7 @@ FAMILIES = (
     "partition",
     "pause",
     "group reboot",
+    "group power",
     "group crash",
     "group partition",
     "group pause",

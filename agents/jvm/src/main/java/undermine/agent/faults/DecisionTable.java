@@ -42,7 +42,7 @@ public final class DecisionTable {
     static final List<String> MAPPED = Arrays.asList("file.map_read", "file.map_write");
     /** Faults that this agent or the tool can carry out. Steps of other kinds never match. */
     static final List<String> DOABLE = Arrays.asList(
-            "crash", "reboot", "delay", "error", "drop", "corrupt", "pause", "partition", "hold");
+            "crash", "reboot", "delay", "error", "drop", "corrupt", "pause", "partition", "power", "hold");
 
     private static final List<String> OPERATIONS = Arrays.asList(
             "file.open", "file.create", "file.read", "file.write", "file.map_read", "file.map_write", "file.fsync",

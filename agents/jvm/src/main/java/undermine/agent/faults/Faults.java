@@ -28,8 +28,8 @@ import undermine.agent.wire.ToolLink;
 public final class Faults {
     /** The capabilities of this agent, as it reports them to the tool. */
     public static final List<String> CAPABILITIES = Collections.unmodifiableList(Arrays.asList(
-            "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition", "when", "unseen",
-            "until", "same"));
+            "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition", "power", "when",
+            "unseen", "until", "same"));
     /** Keeps a program from spinning that asks a blocked channel again and again. */
     private static final long SPIN_NS = 1000000L;
 
