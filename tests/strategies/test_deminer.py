@@ -6,7 +6,7 @@ import msgspec
 from hand_made import MS, Trace
 
 from undermine.model.columns import Columns
-from undermine.model.faults import Crash, FaultLimits, Reboot
+from undermine.model.faults import POWER_LOSS, Crash, FaultLimits, PowerLoss, Reboot
 from undermine.model.plan import At, Plan, Then
 from undermine.model.point import Point, client_point
 from undermine.protocols import History, PastRun, Profile
@@ -91,6 +91,17 @@ def test_the_user_chooses_the_crashes() -> None:
     limits = FaultLimits(("reboot",), capabilities={"n1": CAPABILITIES}, node_roles={"n1": "n"})
     allowed = [type(each.plan.steps[0].fault) for each in Deminer().propose(told(handled("a", "b"), limits=limits))]
     assert set(allowed) == {Reboot}
+
+
+def test_power_losses_come_last_if_the_user_allows_them() -> None:
+    limits = FaultLimits(
+        power=True, features={POWER_LOSS}, capabilities={"n1": CAPABILITIES}, node_roles={"n1": "n"}
+    )
+    faults = [each.plan.steps[0].fault for each in Deminer().propose(told(handled("a", "b"), limits=limits))]
+    assert faults[-3:] == [PowerLoss("names"), PowerLoss("none"), PowerLoss("prefix")]
+    assert not any(isinstance(fault, PowerLoss) for fault in faults[:-3])
+    without = Deminer(Deminer.Options(crashes=("at once",))).propose(told(handled("a", "b"), limits=limits))
+    assert [type(each.plan.steps[0].fault) for each in without] == [Reboot]
 
 
 def test_a_loop_is_one_pair_and_says_how_often_it_occurred() -> None:

@@ -20,14 +20,14 @@ from undermine.analysis.common_data.storage import Place
 from undermine.analysis.conflicts.accesses import Resource
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
-from undermine.model.faults import Crash, Reboot, nodes_of
+from undermine.model.faults import Crash, PowerLoss, Reboot, nodes_of
 from undermine.model.plan import Plan, Step, Then
 from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.protocols import History, PastRun
 from undermine.strategies.observed_pairs import ObservedPairs, RelatedSites, Shown
 
-Variant = Literal["at once", "late", "never", "all nodes"]
+Variant = Literal["at once", "late", "never", "all nodes", "power"]
 _TIERS: dict[Tier, tuple[float, str]] = {
     "value": (3.0, "both contain the same value"),
     "activity": (2.0, "both are part of the handling of one message"),
@@ -49,9 +49,9 @@ class Deminer:
 
         content: bool = True
         """Also observe the texts and numbers that operations read, write, send and receive."""
-        crashes: tuple[Variant, ...] = ("at once", "never", "all nodes", "late")
-        """How nodes crash: the node starts again at once, late (after `faults.delay_s`) or never; or all nodes crash and start
-        again."""
+        crashes: tuple[Variant, ...] = ("at once", "never", "all nodes", "late", "power")
+        """How nodes crash: the node starts again at once, late (after `faults.delay_s`) or never; all nodes crash and start
+        again; or the node loses power, if `faults.power` allows it. Power losses come last."""
         cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
         """The most experiments in a campaign."""
 
@@ -115,7 +115,7 @@ class Deminer:
                 found.append((turn, -score, Candidate(plan, (reason,), score - 10 * turn)))
         return merged(candidate for *_, candidate in sorted(found, key=lambda each: each[:2]))
 
-    def _crashes(self, pair: RelatedSites, history: History) -> list[Crash | Reboot]:
+    def _crashes(self, pair: RelatedSites, history: History) -> list[Crash | Reboot | PowerLoss]:
         """The crashes to try at a pair, the most promising first. The other nodes see only a node that stays down, so that comes
         first if they can see a place; a file is read by the node itself when it starts again."""
         possible = [one.fault for one in injectable(history.possible_faults_at([pair.second.point])) if one.place == "before"]
@@ -131,7 +131,9 @@ class Deminer:
         order = [variant for variant in self._options.crashes if offered.get(variant)]
         if any(place.kind not in ("file", "table") for place in (*pair.first.places, *pair.second.places)):
             order.sort(key=lambda variant: variant != "never")
-        return [fault for variant in order if (fault := offered[variant])]
+        losses = [fault for fault in possible if isinstance(fault, PowerLoss) and not fault.nodes]
+        crashes = [fault for variant in order if (fault := offered[variant])]
+        return [*crashes, *(losses if "power" in self._options.crashes else ())]
 
     def _tell(self, pairs: Sequence[RelatedSites]) -> None:
         tiers = Counter(pair.tiers[0] for pair in pairs)
