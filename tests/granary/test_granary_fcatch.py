@@ -11,7 +11,7 @@ from undermine import api
 from undermine.api.hunting import HuntResult
 from undermine.config.load import load
 
-pytestmark = pytest.mark.first
+pytestmark = [pytest.mark.first, pytest.mark.timeout(900)]
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary"
 
 
