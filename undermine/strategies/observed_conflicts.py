@@ -10,24 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, crashed_node
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
-from undermine.analysis.reading.rows import can_be_hit
-from undermine.model.columns import Columns, Numbers
+from undermine.analysis.reading.occurrences import RARE, Occurrences
+from undermine.model.columns import Columns
 from undermine.model.plan import At, Place, Then, Trigger
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.protocols import TargetProgram
 
 _NEAR_ROWS = 200
 """If no fault can hit an operation, one is searched for in this number of rows of the same thread or task."""
-RARE = 3
-"""Up to this number of occurrences, counting finds the same one again in another run."""
 
 
 class Moment(NamedTuple):
@@ -116,28 +112,14 @@ class _ObservedRun(Run):
         return found
 
     @cached_property
-    def can_be_hit(self) -> list[bool]:
-        """For each row: can a fault be injected there?"""
-        found: list[bool] = can_be_hit(self.columns).tolist()
-        return found
-
-    @cached_property
-    def _occurrences(self) -> dict[tuple[int, int, int], Numbers]:
-        """By process, operation and call stack: the rows that a fault can hit."""
-        found: dict[tuple[int, int, int], list[int]] = {}
-        for row in np.flatnonzero(self.can_be_hit).tolist():
-            found.setdefault(self._place(row), []).append(row)
-        return {place: np.array(rows, np.int64) for place, rows in found.items()}
-
-    def _place(self, row: int) -> tuple[int, int, int]:
-        columns = self.columns
-        return int(columns.process[row]), int(columns.op[row]), int(columns.stack[row])
+    def occurrences(self) -> Occurrences:
+        return Occurrences(self.columns)
 
     def moment(self, row: int, place: Place) -> Moment:
-        rows = self._occurrences[self._place(row)]
-        rows = rows[rows <= row]
-        served = int((rows >= self.origins.served_from).sum())
-        return Moment(self._point(row), place, len(rows), served, self._rare_before(row))
+        count = self.occurrences.count
+        served_from = self.origins.served_from
+        served = count(row, served_from - 1) if row >= served_from else 0
+        return Moment(self._point(row), place, count(row), served, self._rare_before(row))
 
     def before(self, row: int) -> Moment | None:
         """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
@@ -155,14 +137,13 @@ class _ObservedRun(Run):
         own = self._by_context[int(self.origins.analysis.context[row])]
         at = bisect(own, row if after is None else after)
         near = own[max(0, at + count) : at] if count < 0 else own[at : at + count]
-        return [each for each in near if self.can_be_hit[each]]
+        return [each for each in near if self.occurrences.can_be_hit[each]]
 
     def _rare_before(self, row: int) -> tuple[Spot, int] | None:
         """The nearest earlier operation of the thread or task that its process does once, and how often this one comes since."""
-        rows = self._occurrences[self._place(row)]
         for at in reversed(self._near(row, -_NEAR_ROWS)):
-            if at != row and len(self._occurrences[self._place(at)]) == 1:
-                return Spot.of(self._point(at)), int(((rows > at) & (rows <= row)).sum())
+            if at != row and self.occurrences.is_only_one(at):
+                return Spot.of(self._point(at)), self.occurrences.count(row, at)
         return None
 
     def _point(self, row: int) -> Point:
@@ -257,7 +238,7 @@ def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
     """The moment at which a node of the role must crash, so that recovery finds this state. The run shows the write."""
     row = pair.write.row
     is_own = run.role(row) == role and pair.resource.kind != "object"
-    if is_own and run.can_be_hit[row]:
+    if is_own and run.occurrences.can_be_hit[row]:
         return run.moment(row, "after" if pair.after else "before")
     cause = row if is_own else run.origins.remote(row)
     if cause < 0 or run.role(cause) != role:

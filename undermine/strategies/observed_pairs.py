@@ -5,12 +5,8 @@ Pure except for caches: computing a cached result again would give the same resu
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
-
-import numpy as np
 
 from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.pairs import TIERS, Pair, Tier, related
@@ -20,13 +16,10 @@ from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, recovery
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
-from undermine.analysis.reading.rows import can_be_hit
+from undermine.analysis.reading.occurrences import RARE, Occurrences
 from undermine.model.columns import Columns
 from undermine.model.plan import At, Then
 from undermine.model.point import CLIENT, Point, point_of
-
-RARE = 3
-"""Up to this number of occurrences, counting finds the same one again in another run."""
 
 
 class Shown(NamedTuple):
@@ -77,38 +70,25 @@ class _ObservedRun:
         self.number = number
         self.columns = columns
         self.origins = Origins(analyse(columns))
-
-    @cached_property
-    def _occurrences(self) -> dict[tuple[int, int, int], list[int]]:
-        """By process, operation and call stack: the rows that a fault can hit."""
-        found: dict[tuple[int, int, int], list[int]] = {}
-        for row in np.flatnonzero(can_be_hit(self.columns)).tolist():
-            found.setdefault(self._site(row), []).append(row)
-        return found
-
-    def _site(self, row: int) -> tuple[int, int, int]:
-        columns = self.columns
-        return int(columns.process[row]), int(columns.op[row]), int(columns.stack[row])
+        self._occurrences = Occurrences(columns)
 
     def pairs(self) -> Iterator[RelatedSites]:
         """All related pairs at which a fault can be injected."""
         data = moved_data(self.origins.analysis)
         for pair in related(self.origins, data.tokens):
-            first, second = pair.first.row, pair.second.row
-            if self._site(first) in self._occurrences and self._site(second) in self._occurrences:
+            if all(self._occurrences.can_be_hit[each.row] for each in (pair.first, pair.second)):
                 yield self._with_numbers(pair, data.words(pair.common))
 
     def _with_numbers(self, pair: Pair, common: str) -> RelatedSites:
         first, second = pair.first.row, pair.second.row
-        firsts, seconds = self._occurrences[self._site(first)], self._occurrences[self._site(second)]
         return RelatedSites(
             first=self._shown(pair.first),
             second=self._shown(pair.second),
             tiers=(pair.tier,),
             common=common,
             times=1,
-            nth_first=bisect_right(firsts, first),
-            nth_second=bisect_right(seconds, second) - bisect_right(seconds, first),
+            nth_first=self._occurrences.count(first),
+            nth_second=self._occurrences.count(second, first),
             one_process=int(self.columns.process[first]) == int(self.columns.process[second]),
             serving=first >= self.origins.served_from,
         )
