@@ -1,7 +1,7 @@
 """The workload for Redis and two RQ workers: clients submit jobs, and every run of a job is recorded.
 
 A job may be declared failed, or retried if it asks for that, only if a run of it failed or its worker died. A job that has not
-run is known somewhere: in the queue or in one of its registries.
+run is known somewhere: in its queue or in one of its registries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ try:
 except ImportError:
     sys.exit("redis-py is missing: run `python setup.py` in the folder of undermine.toml")
 
-QUEUE = "jobs"
 CLIENTS = 3
 JOB_S = 0.06
 REGISTRIES = ("started", "finished", "failed", "deferred", "scheduled", "canceled")
@@ -40,17 +39,17 @@ LEFT_S = 8.0
 
 
 class NotSettled(Exception):
-    """The queue still has work."""
+    """A queue still has work."""
 
 
-def queue(s: undermine.Session) -> Any:
-    """The queue, by the release under test. Each call of Undermine runs in its own process, so it loads only one release."""
+def queues(s: undermine.Session) -> list[Any]:
+    """The queues, by the release under test. Each call of Undermine runs in its own process, so it loads only one release."""
     sys.path.insert(0, str(HERE / "versions" / s.params["version"]))
     import rq
 
     node = s.node("redis")
     connection = redis.Redis(host=node.host, port=node.port, socket_timeout=REDIS_S, socket_connect_timeout=REDIS_S)
-    return rq.Queue(QUEUE, connection=connection)
+    return [rq.Queue(name, connection=connection) for name in s.params["queues"].split(",")]
 
 
 # -- workload --------------------------------------------------------------------------------------------
@@ -59,35 +58,38 @@ def queue(s: undermine.Session) -> Any:
 @undermine.workload
 def workload(s: undermine.Session) -> None:
     """Submit the jobs in two waves. Workers are idle in between, so a crash there is one from which they must recover."""
-    work = queue(s)
+    work = queues(s)
     names = [f"{AGAIN if number % 2 else 'once-'}{number}" for number in range(int(s.params["jobs"]))]
+    jobs = {name: work[number // 2 % len(work)] for number, name in enumerate(names)}
     half = len(names) // 2
     for wave in (names[:half], names[half:]):
         s.clients(
             {
-                f"client{one}": lambda one=one, wave=wave: hand_in(s, work, f"client{one}", wave[one::CLIENTS])
+                f"client{one}": lambda one=one, wave=wave: hand_in(
+                    s, f"client{one}", {name: jobs[name] for name in wave[one::CLIENTS]}
+                )
                 for one in range(CLIENTS)
             }
         )
         s.attempt("wait", lambda wave=wave: wait_until_done(s, work, wave), client="client0")
 
 
-def hand_in(s: undermine.Session, work: Any, client: str, names: list[str]) -> None:
-    """Submit jobs with fixed ids, so that points recur and a second attempt is the same job."""
+def hand_in(s: undermine.Session, client: str, jobs: dict[str, Any]) -> None:
+    """Submit each job to its queue. Ids are fixed, so that points recur and a second attempt is the same job."""
     from rq import Retry
 
-    for name in names:
+    for name, queue in jobs.items():
         again = {"retry": Retry(max=1)} if name.startswith(AGAIN) else {}
         s.attempt(
             "enqueue",
-            lambda name=name, again=again: work.enqueue("jobs.work", name, JOB_S, job_id=name, **again).id,
+            lambda name=name, queue=queue, again=again: queue.enqueue("jobs.work", name, JOB_S, job_id=name, **again).id,
             client=client,
             node="redis",
             args={"job": name},
         )
 
 
-def wait_until_done(s: undermine.Session, work: Any, names: list[str]) -> int:
+def wait_until_done(s: undermine.Session, work: list[Any], names: list[str]) -> int:
     """Wait until the files show one complete run of each job, or nobody will run it: it has failed, or its worker died.
 
     The workload's time limit ends this if a job never runs.
@@ -105,32 +107,35 @@ def wait_until_done(s: undermine.Session, work: Any, names: list[str]) -> int:
         time.sleep(0.02)
 
 
-def given_up(work: Any, left: bool) -> set[str]:
+def given_up(work: list[Any], left: bool) -> set[str]:
     """The jobs that have failed, and those whose worker died after it had started them; those that are `left`, too."""
     known = places(work)
-    dead = {name for name in known["started"] if not has_worker(work, name)}
+    dead = {name for name in known["started"] if not has_worker(work[0].connection, name)}
     return {*known["failed"], *dead, *(known["intermediate"] if left else ())}
 
 
-def has_worker(work: Any, name: str) -> bool:
+def has_worker(connection: Any, name: str) -> bool:
     """True unless the worker that started a job is dead."""
-    worker = work.connection.hget(f"rq:job:{name}", "worker_name")
-    pid = work.connection.hget(f"rq:worker:{worker.decode()}", "pid") if worker else None
+    worker = connection.hget(f"rq:job:{name}", "worker_name")
+    pid = connection.hget(f"rq:worker:{worker.decode()}", "pid") if worker else None
     return pid is None or lives(int(pid))
 
 
-def places(work: Any) -> dict[str, list[str]]:
-    """The jobs in the queue and in each of its registries, all read at the same moment."""
-    registries = {name: getattr(work, f"{name}_job_registry").key for name in REGISTRIES}
-    with work.connection.pipeline() as together:
-        together.lrange(work.key, 0, -1)
-        together.lrange(f"{work.key}:intermediate", 0, -1)
-        for key in registries.values():
-            together.zrange(key, 0, -1)
-        found = together.execute()
-    # a registry of a newer release has a job's execution, as `job:execution`
-    jobs = [[entry.decode().partition(":")[0] for entry in entries] for entries in found]
-    return dict(zip(("queue", "intermediate", *registries), jobs, strict=True))
+def places(work: list[Any]) -> dict[str, list[str]]:
+    """The jobs in the queues and in each of their registries, all read at the same moment."""
+    found: dict[str, list[str]] = defaultdict(list)
+    names: list[str] = []
+    with work[0].connection.pipeline() as together:
+        for queue in work:
+            together.lrange(queue.key, 0, -1)
+            together.lrange(f"{queue.key}:intermediate", 0, -1)
+            for name in REGISTRIES:
+                together.zrange(getattr(queue, f"{name}_job_registry").key, 0, -1)
+            names += ["queue", "intermediate", *REGISTRIES]
+        for name, entries in zip(names, together.execute(), strict=True):
+            # a registry of a newer release has a job's execution, as `job:execution`
+            found[name] += [entry.decode().partition(":")[0] for entry in entries]
+    return found
 
 
 # -- recorded runs ---------------------------------------------------------------------------------------
@@ -177,20 +182,21 @@ def lives(pid: int) -> bool:
 
 @undermine.final
 def final(s: undermine.Session) -> None:
-    """Run a new job, wait until the queue is empty, and read the result of each job. The first failure ends this attempt."""
-    work = queue(s)
-    last = f"once-last-{os.getpid()}"
-    hand_in(s, work, "final", [last])
+    """Run a new job in each queue, wait until they are empty, and read the result of each job. The first failure ends this
+    attempt."""
+    work = queues(s)
+    last = {f"once-last-{number}-{os.getpid()}": queue for number, queue in enumerate(work)}
+    hand_in(s, "final", last)
     until = time.monotonic() + REDIS_S
-    while not any(run.job == last and run.end_ns for run in runs(s)):
+    while not last.keys() <= {run.job for run in runs(s) if run.end_ns}:
         if time.monotonic() > until:
             raise NotSettled("a job that was submitted after healing is not done")
         time.sleep(0.02)
-    if work.count or any(not run.end_ns and lives(run.pid) for run in runs(s)):
-        raise NotSettled("the queue still has work")
+    if any(queue.count for queue in work) or any(not run.end_ns and lives(run.pid) for run in runs(s)):
+        raise NotSettled("a queue still has work")
     need(s.attempt("ran", lambda: [run.job for run in runs(s)], client="final"))
     need(s.attempt("runs", lambda: [run._asdict() for run in runs(s)], client="final"))
-    need(s.attempt("failed", lambda: sorted(work.failed_job_registry.get_job_ids()), client="final", node="redis"))
+    need(s.attempt("failed", lambda: sorted(places(work)["failed"]), client="final", node="redis"))
     need(s.attempt("places", lambda: places(work), client="final", node="redis"))
 
 
@@ -270,7 +276,7 @@ def what_was_done_is_not_declared_failed(run: undermine.RunView) -> undermine.Ve
 
 @undermine.checker
 def no_job_is_lost(run: undermine.RunView) -> undermine.Verdict:
-    """A job that the queue accepted has run to its end, or the queue or one of its registries still knows it."""
+    """A job that a queue accepted has run to its end, or a queue or one of its registries still knows it."""
     found, known = answer_in_the_end(run, "runs"), answer_in_the_end(run, "places")
     if found is None or known is None:
         return undermine.Verdict.unknown("the runs and the places of jobs were not read at the end")

@@ -37,7 +37,7 @@ def make(options: argparse.Namespace) -> Any:
     ttl = "worker_ttl" if "worker_ttl" in inspect.signature(Worker.__init__).parameters else "default_worker_ttl"
     connection = redis.Redis(host=options.host, port=options.port)
     return QuickWorker(
-        [Queue(options.queue, connection=connection)],
+        [Queue(name, connection=connection) for name in options.queues.split(",")],
         connection=connection,
         name=f"{options.id}-{time.time_ns()}",  # a killed worker keeps its name
         maintenance_interval=options.maintenance_s,
@@ -48,7 +48,7 @@ def make(options: argparse.Namespace) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("id", "host", "dir", "version", "queue"):
+    for name in ("id", "host", "dir", "version", "queues"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--maintenance-s", type=float, required=True)

@@ -195,6 +195,44 @@ def test_the_file_of_a_worker_is_read(rq_hunt: Any, tmp_path: Path) -> None:
     ]
 
 
+class FakePipeline:
+    """Answers every read with one entry that names the key."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def __enter__(self) -> FakePipeline:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def read(self, key: str, first: int, last: int) -> None:
+        self.keys.append(key)
+
+    lrange = zrange = read
+
+    def execute(self) -> list[list[bytes]]:
+        return [[f"job in {key}:execution".encode()] for key in self.keys]
+
+
+def test_jobs_are_looked_for_in_every_queue(rq_hunt: Any) -> None:
+    connection = SimpleNamespace(pipeline=FakePipeline)
+    registries = {f"{name}_job_registry": name for name in rq_hunt.REGISTRIES}
+    work = [
+        SimpleNamespace(
+            key=queue,
+            connection=connection,
+            **{name: SimpleNamespace(key=f"{registry} {queue}") for name, registry in registries.items()},
+        )
+        for queue in ("jobs", "more")
+    ]
+    found = rq_hunt.places(work)
+    assert found["queue"] == ["job in jobs", "job in more"]
+    assert found["failed"] == ["job in failed jobs", "job in failed more"]
+    assert set(found) == {"queue", "intermediate", *rq_hunt.REGISTRIES}
+
+
 def test_each_run_of_a_job_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     jobs = module("rq", "jobs")
     monkeypatch.setenv(jobs.LOG, str(tmp_path / "log"))
