@@ -34,8 +34,8 @@ REDIS_S = 3.0
 STUCK_S = 1.0
 """If no job is done for this long, the workload asks whether somebody will run the others."""
 LEFT_S = 8.0
-"""After this time without progress, nobody is expected to run a job that a worker took and did not start. It is longer than
-`run.hang_s`: until then its worker may be slow."""
+"""After this time without progress, nobody is expected to run a job that a worker took and did not start, or that does not name
+its worker: releases from 2.0 on register the job first. It is longer than `run.hang_s`: until then its worker may be slow."""
 
 
 class NotSettled(Exception):
@@ -110,15 +110,17 @@ def wait_until_done(s: undermine.Session, work: list[Any], names: list[str]) -> 
 def given_up(work: list[Any], left: bool) -> set[str]:
     """The jobs that have failed, and those whose worker died after it had started them; those that are `left`, too."""
     known = places(work)
-    dead = {name for name in known["started"] if not has_worker(work[0].connection, name)}
-    return {*known["failed"], *dead, *(known["intermediate"] if left else ())}
+    workers = {name: worker_of(work[0].connection, name) for name in known["started"]}
+    dead = {name for name, pid in workers.items() if pid is not None and not lives(pid)}
+    nameless = [name for name, pid in workers.items() if pid is None]
+    return {*known["failed"], *dead, *((*known["intermediate"], *nameless) if left else ())}
 
 
-def has_worker(connection: Any, name: str) -> bool:
-    """True unless the worker that started a job is dead."""
+def worker_of(connection: Any, name: str) -> int | None:
+    """The process of the worker that started a job, or None if the job does not name it yet."""
     worker = connection.hget(f"rq:job:{name}", "worker_name")
     pid = connection.hget(f"rq:worker:{worker.decode()}", "pid") if worker else None
-    return pid is None or lives(int(pid))
+    return int(pid) if pid else None
 
 
 def places(work: list[Any]) -> dict[str, list[str]]:

@@ -233,6 +233,18 @@ def test_jobs_are_looked_for_in_every_queue(rq_hunt: Any) -> None:
     assert set(found) == {"queue", "intermediate", *rq_hunt.REGISTRIES}
 
 
+@pytest.mark.parametrize(("named", "left", "expected"), [(False, False, set()), (False, True, {"a"}), (True, False, {"a"})])
+def test_a_started_job_is_given_up_if_its_worker_is_dead(
+    rq_hunt: Any, monkeypatch: pytest.MonkeyPatch, named: bool, left: bool, expected: set[str]
+) -> None:
+    """A job that does not name its worker is given up later: the worker may be slow."""
+    fields = {("rq:job:a", "worker_name"): b"w1", ("rq:worker:w1", "pid"): b"7"} if named else {}
+    connection = SimpleNamespace(hget=lambda key, field: fields.get((key, field)))
+    monkeypatch.setattr(rq_hunt, "places", lambda work: {"started": ["a"], "failed": [], "intermediate": []})
+    monkeypatch.setattr(rq_hunt, "lives", lambda pid: pid != 7)
+    assert rq_hunt.given_up([SimpleNamespace(connection=connection)], left) == expected
+
+
 def test_each_run_of_a_job_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     jobs = module("rq", "jobs")
     monkeypatch.setenv(jobs.LOG, str(tmp_path / "log"))
