@@ -1,4 +1,4 @@
-"""The packs for RQ, Dask and PySyncObj: their setup, how they read recorded runs, and that their checkers can fail."""
+"""The packs for RQ, Celery, Dask and PySyncObj: their setup, how they read recorded runs, and that their checkers can fail."""
 
 from __future__ import annotations
 
@@ -58,15 +58,16 @@ def dask_hunt(tmp_path_factory: pytest.TempPathFactory) -> Any:
 # --- fetching
 
 
-@pytest.mark.parametrize("pack", ["rq", "dask", "pysyncobj"])
+@pytest.mark.parametrize("pack", ["rq", "celery", "dask", "pysyncobj"])
 @pytest.mark.parametrize("version", ["latest", "1.16; rm", "../1.16", ""])
 def test_an_invalid_version_is_refused(pack: str, version: str) -> None:
     with pytest.raises(SystemExit, match="is not a version"):
         module(pack, "setup").ensure(version)
 
 
-def test_without_redis_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    setup = module("rq", "setup")
+@pytest.mark.parametrize("pack", ["rq", "celery"])
+def test_without_redis_it_says_what_to_install(pack: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    setup = module(pack, "setup")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(setup, "HERE", tmp_path)
     with pytest.raises(SystemExit, match="no program redis-server: install it, on Debian by"):
@@ -122,12 +123,12 @@ def test_without_arguments_the_configured_release_is_fetched(
     assert capsys.readouterr().out == f"{tmp_path}/versions/1.2\n"
 
 
-@pytest.mark.parametrize("pack", ["rq", "dask"])
+@pytest.mark.parametrize("pack", ["rq", "celery", "dask"])
 def test_the_configuration_is_sound(pack: str) -> None:
     config = load(EXAMPLES / pack)
     assert config.params["version"]
     assert [config.runtime(role).name for role in config.roles] == (
-        ["none", "python"] if pack == "rq" else ["python", "python"]
+        ["python", "python"] if pack == "dask" else ["none", "python"]
     )
 
 
@@ -251,6 +252,43 @@ def test_each_run_of_a_job_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert jobs.work("a", 0) == "a"
     noted = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert [(line["job"], line["what"]) for line in noted] == [("a", "begin"), ("a", "end")]
+
+
+# --- Celery
+
+
+@pytest.fixture(scope="module")
+def celery_hunt(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return hunt_of("celery", tmp_path_factory.mktemp("celery"))
+
+
+@pytest.mark.parametrize(("ran", "symptom"), [(["a", "b", "last"], ""), (["a", "last"], "accepted task lost")])
+def test_an_accepted_task_that_never_ran_is_lost(celery_hunt: Any, ran: list[str], symptom: str) -> None:
+    submitted = [did("submit", task, task=task) for task in "ab"] + [did("submit", None, "unknown", task="c")]
+    assert celery_hunt.no_task_is_lost(run_view(ops=[*submitted, did("ran", ran, phase="final")])).symptom == symptom
+    assert celery_hunt.no_task_is_lost(run_view(ops=submitted)).answer == "unknown"
+
+
+class FakeCelery(FakePipeline):
+    """A queue with task a, and task b that a worker has taken."""
+
+    def hvals(self, key: str) -> None:
+        self.keys.append(key)
+
+    def execute(self) -> list[list[bytes]]:
+        waiting, taken = ({"headers": {"id": task}} for task in "ab")
+        return [[json.dumps(waiting).encode()], [json.dumps([taken, "exchange", "celery"]).encode()]]
+
+
+def test_redis_has_the_tasks_that_wait_and_those_that_a_worker_has_taken(celery_hunt: Any) -> None:
+    assert celery_hunt.known(SimpleNamespace(pipeline=FakeCelery)) == {"a", "b"}
+
+
+def test_only_complete_runs_of_tasks_count(celery_hunt: Any, tmp_path: Path) -> None:
+    lines = [{"task": task, "what": what} for task, what in (("a", "begin"), ("a", "end"), ("b", "begin"))]
+    (tmp_path / "w1.ran").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert celery_hunt.done_in(tmp_path / "w1.ran") == ["a"]
+    assert celery_hunt.done_in(tmp_path / "w2.ran") == []
 
 
 # --- Dask
