@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,24 @@ CODE = re.compile(r"[a-z][A-Z]|_|\w\(|\.py\b|#\d|\w:\w|\b[a-z]+\.[a-z]+\b")
 every_case = pytest.mark.parametrize("case", cases().values(), ids=lambda case: case.id)
 
 
+@pytest.fixture
+def fetched(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The case's releases seem to be fetched: a JVM pack whose class path is empty cannot be loaded."""
+    shutil.copytree(EXAMPLES / case.pack, tmp_path / case.pack, ignore=shutil.ignore_patterns("versions", "client", ".undermine"))
+    versions = tmp_path / case.pack / "versions"
+    for params in (case.bad, case.good):
+        (versions / params["version"]).mkdir(parents=True, exist_ok=True)
+        (versions / params["version"] / "release.jar").touch()
+    monkeypatch.setattr("bench.case.EXAMPLES", tmp_path)
+
+
 def test_every_case_has_a_unique_id() -> None:
     text = (Path(__file__).resolve().parents[2] / "bench" / "cases.toml").read_text()
     assert text.count("[[case]]") == len(cases()) > 0
 
 
 @every_case
+@pytest.mark.usefixtures("fetched")
 def test_a_case_can_be_run(case: Case) -> None:
     assert parse_duration(case.budget) > 0
     assert case.bad != case.good
@@ -55,6 +68,7 @@ def test_names_of_code_are_recognised(text: str) -> None:
 
 
 @every_case
+@pytest.mark.usefixtures("fetched")
 def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
     """The pack configures no operation, place or variable that would give the bug away."""
     pack = EXAMPLES / case.pack
