@@ -95,3 +95,13 @@ def test_operations_of_two_nodes_are_not_related() -> None:
     write(story, "a", "a", "deadbeef08")
     write(story, "b", "b", "deadbeef08", pid=2)
     assert pairs(story) == []
+
+
+def test_an_earlier_operation_counts_if_the_latest_at_its_place_has_not_ended() -> None:
+    story = Story()
+    handling(story)
+    write(story, "a", "a", t=10, end=11)
+    write(story, "a again", "a", t=12, end=13)
+    write(story, "a for long", "a", t=14, end=90)
+    write(story, "b", "b", t=20, end=21)
+    assert pairs(story, ("send", "recv")) == [("activity", "a again", "b")]

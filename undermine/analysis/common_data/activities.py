@@ -27,6 +27,7 @@ class Activities:
         self._cause: list[int] = analysis.cause.tolist()
         self._context: list[int] = analysis.context.tolist()
         self._starts = set(analysis.columns.find(*_BEGINNINGS).tolist())
+        self._asked = self._own_requests()
         self._pauses = self._by_context(analysis.columns.find(*_PAUSES))
         self._known: dict[int, Activity] = {}
         for row in np.flatnonzero(origins.received).tolist():  # by time, so that each finds the ones before it
@@ -40,10 +41,10 @@ class Activities:
 
     def of(self, row: int) -> Activity:
         """The activity that an operation is part of."""
-        passed: list[int] = []
+        passed: set[int] = set()
         at = row
         while (found := self._known.get(at)) is None:
-            passed.append(at)
+            passed.add(at)
             step = self._back(at)
             if isinstance(step, tuple) or step in passed:
                 found = step if isinstance(step, tuple) else (step, 0)
@@ -57,7 +58,7 @@ class Activities:
         """The operation that led to this one within the same activity, or else the activity."""
         cause = self._cause[row]
         if self._origins.is_received(row):
-            asked = self._own_request(row)
+            asked = self._asked.get(row, -1)
             return (row, 0) if asked < 0 or self._is_next_request(self.of(asked)[0], row) else asked
         pauses = self._pauses_before(row)
         if cause < 0:
@@ -67,11 +68,29 @@ class Activities:
             return -1 - self._context[row], pauses
         return cause
 
-    def _own_request(self, row: int) -> int:
-        """The request of the same thread or task that the received message answers; -1 if it answers none."""
-        context = self._context[row]
-        chain = self._origins.chain(self._cause[row])
-        return next((each for each in chain if self._context[each] == context and each < row), -1)
+    def _own_requests(self) -> dict[int, int]:
+        """For each received message that answers a request of the same thread or task: that request.
+
+        Visits every operation once, each after its cause: following the causes of each message would take quadratic time.
+        """
+        effects: dict[int, list[int]] = {}
+        for row, cause in enumerate(self._cause):
+            effects.setdefault(cause, []).append(row)
+        found: dict[int, int] = {}
+        causes: dict[int, list[int]] = {}  # by thread or task: the causes of the visited operation
+        left = effects.get(-1, [])
+        while left:
+            row = left.pop()
+            if row < 0:  # all effects of the operation have been visited
+                causes[self._context[~row]].pop()
+                continue
+            own = causes.setdefault(self._context[row], [])
+            asked = next((each for each in reversed(own) if each < row), -1)
+            if asked >= 0 and self._origins.is_received(row):
+                found[row] = asked
+            own.append(row)
+            left += (~row, *effects.get(row, ()))
+        return found
 
     def _is_next_request(self, before: int, row: int) -> bool:
         """Did a message on the same connection, or else from the same process, begin the activity before?"""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Literal, NamedTuple
 
 from undermine.analysis.common_data.activities import Activities
-from undermine.analysis.common_data.storage import Storage, storage_operations
+from undermine.analysis.common_data.storage import Place, Storage, storage_operations
 from undermine.analysis.conflicts.origins import Origins
 from undermine.model.point import CLIENT
 
@@ -70,10 +70,10 @@ def related(origins: Origins, tokens: Tokens) -> list[Pair]:
 
 
 def _rare(tokens: Tokens) -> frozenset[str]:
-    """The tokens that few operations have."""
+    """The tokens that some operations have, but few."""
     counts = Counter(token for each in tokens.values() for token in each)
     most = max(_FEW, _FEW_SHARE * len(tokens))
-    return frozenset(token for token, count in counts.items() if count <= most)
+    return frozenset(token for token, count in counts.items() if 1 < count <= most)
 
 
 def _sent_by(origins: Origins, began: int) -> int:
@@ -93,21 +93,46 @@ def _latest(
     """
     columns = origins.analysis.columns
     ends, begins = columns.end.tolist(), columns.t.tolist()
-    members: dict[Hashable, list[Storage]] = {}
+    members: dict[Hashable, _Group] = {}
     for second in operations:
         best: Storage | None = None
         last: Storage | None = None
         for group in groups(second):
-            earlier = members.setdefault(group, [])
-            if earlier and (last is None or earlier[-1].row > last.row):
-                last = earlier[-1]
-            for first in reversed(earlier):
-                if best and first.row < best.row:
-                    break
-                if ends[first.row] and ends[first.row] <= begins[second.row] and not second.places <= first.places:
-                    best = first
-                    break
-            earlier.append(second)
+            earlier = members.setdefault(group, _Group())
+            if earlier.last and (last is None or earlier.last.row > last.row):
+                last = earlier.last
+            best = earlier.latest(second, begins[second.row], best)
+            earlier.add(second, begins[second.row], ends[second.row])
         continues = last is not None and last is not best and last.places == second.places
         if best and not continues:
             yield best, second
+
+
+class _Group:
+    """The operations of a group, by their places: a search passes thousands of writes to one place in one step."""
+
+    __slots__ = ("_ended", "last")
+
+    def __init__(self) -> None:
+        self.last: Storage | None = None
+        self._ended: dict[frozenset[Place], list[tuple[int, Storage]]] = {}
+        """Those that ended, each with the time. The places with the latest operation come last."""
+
+    def add(self, one: Storage, begin: int, end: int) -> None:
+        self.last = one
+        if end:
+            ended = self._ended.pop(one.places, [])
+            # nothing before the latest one that has ended by now is ever the latest one again
+            old = next((n for n in reversed(range(len(ended))) if ended[n][0] <= begin), 0)
+            self._ended[one.places] = [*ended[old:], (end, one)]
+
+    def latest(self, second: Storage, begin: int, best: Storage | None) -> Storage | None:
+        """The latest operation that ended before the second one begins and did not store at all of its places, if it is later
+        than `best`; else `best`."""
+        for places, ended in reversed(self._ended.items()):
+            if best and ended[-1][1].row < best.row:
+                break
+            if not second.places <= places:
+                found = next((one for end, one in reversed(ended) if end <= begin), None)
+                best = found if found and (best is None or found.row > best.row) else best
+        return best
