@@ -21,6 +21,11 @@ def test_digests_belong_to_the_operation_with_their_number_in_their_process() ->
     assert tokens_by_row(columns) == {1: {"bbbbbbbb06"}, 2: {"aaaaaaaa06", "n10000"}}
 
 
+def test_words_that_are_not_digests_are_ignored() -> None:
+    hostile = event(TOKENS, pid=100, seq=2, t_ns=2, size=1, resource="n10000 nope x n 0123456789ab \u0661\u0662")
+    assert tokens_by_row(Columns.of([event(pid=100, seq=1, t_ns=1), hostile])) == {0: {"n10000"}}
+
+
 def test_a_run_without_recorded_tokens_has_none() -> None:
     assert tokens_by_row(Columns.of([event()])) == {}
     assert tokens_by_row(Columns.of([])) == {}

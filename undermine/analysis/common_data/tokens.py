@@ -19,6 +19,7 @@ _ENDLESS = 1 << _LIMITS.number_bits_max
 _RUN = re.compile(rb"[A-Za-z0-9_-]+")
 _ZEROS = re.compile(rb"\0+")
 _DECIMAL = re.compile(rb"[0-9]{1,%d}" % _LIMITS.decimal_digits_max)
+_DIGEST = re.compile("n[0-9a-f]{1,16}|[0-9a-f]{10}")
 _HEX = re.compile(rb"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (_LIMITS.hex_digits_min, _LIMITS.hex_digits_max))
 
 
@@ -35,14 +36,16 @@ def tokens_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def tokens_by_row(columns: Columns) -> dict[int, frozenset[str]]:
-    """The digests that agents recorded, by the row of the operation that moved the data."""
+    """The digests that agents recorded, by the row of the operation that moved the data. A target can write anything into its
+    trace, so other words are ignored."""
     rows = columns.find(TOKENS)
     values = (getattr(columns, name)[rows].tolist() for name in ("process", "size", "resource"))
     digests = {(process, seq): resource for process, seq, resource in zip(*values, strict=True)}
     if not digests:
         return {}
     moved = zip(columns.process.tolist(), columns.seq.tolist(), strict=True)
-    return {row: frozenset(columns.text(digests[key]).split()) for row, key in enumerate(moved) if key in digests}
+    words = {row: columns.text(digests[key]).split() for row, key in enumerate(moved) if key in digests}
+    return {row: frozenset(filter(_DIGEST.fullmatch, each)) for row, each in words.items()}
 
 
 def _in_runs(data: bytes) -> Iterator[tuple[str, bytes]]:
