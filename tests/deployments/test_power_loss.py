@@ -14,6 +14,7 @@ from node_helpers import Nodes
 from waiting import wait_until
 
 from undermine.deployments.slow import disk as slow_disk
+from undermine.deployments.slow import disk_supervisor
 from undermine.deployments.slow.disk import SlowDisks
 
 pytestmark = pytest.mark.skipif(bool(slow_disk.missing()), reason=slow_disk.missing() or "possible here")
@@ -169,3 +170,11 @@ def test_a_node_that_syncs_unseen_cannot_lose_power(left: Lose) -> None:
     script = "import ctypes; ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120))"
     with pytest.raises(RuntimeError, match="uses io_uring"):
         left(script)
+
+
+def test_no_number_of_other_blind_spots_hides_a_sync_that_nobody_sees() -> None:
+    node = disk_supervisor.Node()
+    for number in range(2 * disk_supervisor.BLIND_MAX):
+        node.note_blind(f"reads without a cache: {number}")
+    node.note_blind(disk_supervisor.IO_URING)
+    assert disk_supervisor.IO_URING in node.blind

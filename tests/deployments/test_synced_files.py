@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -337,3 +338,110 @@ def test_sync_of_everything(disk: Disk) -> None:
     disk.write("new", "data")
     disk.synced.sync_all()
     assert disk.lose("posix") == []
+
+
+# --- never outside of the node's folder
+
+
+@pytest.mark.parametrize("kept", VARIANTS)
+def test_a_file_with_another_name_outside_of_the_folder_keeps_its_content_there(disk: Disk, kept: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("of others")
+    os.link(outside, disk.data / "new")
+    disk.sync()
+    assert disk.lose(kept) == ["9 bytes of new"]
+    assert outside.read_text() == "of others"
+    assert disk.files["new"] != "of others"
+
+
+@pytest.mark.parametrize("kept", VARIANTS)
+def test_links_are_not_followed(disk: Disk, kept: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("of others")
+    (disk.data / "folder").symlink_to(outside)
+    (disk.data / "file").symlink_to(outside / "file")
+    disk.sync()
+    (outside / "file").write_text("changed by others")
+    disk.lose(kept)
+    assert (outside / "file").read_text() == "changed by others"
+
+
+@pytest.mark.parametrize("kept", VARIANTS)
+def test_a_link_in_the_place_of_the_folder_is_not_followed(disk: Disk, kept: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("of others")
+    disk.data.rename(tmp_path / "moved")
+    disk.data.symlink_to(outside)
+    disk.sync("file")
+    disk.synced.sync_all()
+    with pytest.raises(OSError, match="its folder has gone"):
+        disk.lose(kept)
+    assert (outside / "file").read_text() == "of others"
+
+
+def test_a_node_may_remove_its_folder_and_create_it_again(disk: Disk) -> None:
+    (disk.data / "old").unlink()
+    disk.data.rmdir()
+    disk.synced.sync_all()
+    disk.data.mkdir()
+    disk.write("new", "data", synced=True)
+    disk.write("other", "data")
+    disk.lose("none")
+    assert disk.files == {"new": "data"}
+
+
+# --- unusual files
+
+
+@pytest.mark.parametrize("kept", VARIANTS)
+def test_a_file_that_nobody_may_write_loses_data_too(disk: Disk, kept: str) -> None:
+    disk.write("new", "data")
+    os.chmod(disk.data / "new", 0o400)
+    disk.sync()
+    assert disk.lose(kept) == ["4 bytes of new"]
+    assert (disk.data / "new").stat().st_mode & 0o777 == 0o400
+
+
+def test_modes_of_folders_come_back(disk: Disk) -> None:
+    (disk.data / "sub").mkdir()
+    disk.write("sub/file", "data", synced=True)
+    os.chmod(disk.data / "sub", 0o2775)
+    disk.sync()
+    (disk.data / "sub" / "file").unlink()
+    (disk.data / "sub").rmdir()
+    disk.lose("none")
+    assert (disk.data / "sub").stat().st_mode & 0o7777 == 0o2775
+    assert disk.files == {"old": "before", "sub/file": "data"}
+
+
+@pytest.mark.parametrize("kept", VARIANTS)
+def test_a_large_file_that_was_never_synced_keeps_its_content(disk: Disk, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synced_files, "FILE_BYTES_MAX", 100)
+    disk.sync()
+    disk.write("large", "x" * 101)
+    disk.sync()
+    assert disk.lose(kept) == []
+    assert disk.files["large"] == "x" * 101
+
+
+def test_a_pipe_is_not_data(disk: Disk) -> None:
+    os.mkfifo(disk.data / "pipe")
+    disk.sync()
+    (disk.data / "pipe").unlink()
+    assert disk.lose("none") == []
+
+
+def test_too_many_open_files_are_a_problem_and_not_missing_files(disk: Disk) -> None:
+    for number in range(40):
+        disk.write(f"new{number}", "data")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 10, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            disk.sync()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -25,6 +25,7 @@ import fcntl
 import heapq
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -133,7 +134,7 @@ class Node:
             self.unlisted += 1
 
     def note_blind(self, what: str) -> None:
-        if what and len(self.blind) < BLIND_MAX:
+        if what and (len(self.blind) < BLIND_MAX or what == IO_URING):
             self.blind[what] = None
 
     def is_own(self, path: str) -> bool:
@@ -478,7 +479,7 @@ def _synced_files(folder: str, copies: str) -> SyncedFiles:
 def _note_durable(node: Node, synced: SyncedFiles, call: Call) -> None:
     try:
         note_durable(call, synced)
-    except OSError as error:
+    except (OSError, RecursionError) as error:
         node.problem = node.problem or f"the files that {call.name} makes durable could not be copied: {error}"
 
 
@@ -492,7 +493,7 @@ def _lose(node: Node, request: dict[str, Any]) -> dict[str, Any]:
         return {"problem": node.problem}
     try:
         lost = node.synced.lose(request["kept"], request["at"], request["spared"])
-    except OSError as error:
+    except (OSError, RecursionError) as error:
         return {"problem": f"the data of the node could not be changed: {error}"}
     return {"lost": [_printable(one)[:PATH_MAX] for one in lost[:LOSSES_MAX]], "more": max(0, len(lost) - LOSSES_MAX)}
 
@@ -512,6 +513,8 @@ def main() -> None:
     for sock in (control, door):
         sock.set_inheritable(False)
     os.chdir("/")
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # it holds each file of a node's folder open
     Supervisor(control, door, os.getppid(), writes="--writes" in sys.argv[3:]).run()
 
 

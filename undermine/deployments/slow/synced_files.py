@@ -8,18 +8,20 @@ folder's entries are noted. Everything that changed since then is not synced, an
               that only for the entries of a folder that is synced itself
     sizes     a truncated file loses the old content even if its new content is lost
 
-Inodes are known by their number. Each is held open without access (O_PATH), so that no new file gets its number.
+Inodes are known by their number. Each is held open without access (O_PATH), so that no new file gets its number. A power loss
+changes no inode: a file that loses data becomes a new file, since the old one may have names outside of the node's folder.
 Runs inside the supervisor: imports only the standard library, and never looks at what the data means.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 FILE_BYTES_MAX = 128 << 20
-"""Larger files are not copied. They never lose anything."""
+"""Larger files are not copied. They never lose content."""
 BLOCK = 4096
 _CHUNK = 1 << 20
 _INODES_SPARE = 100
@@ -53,6 +55,10 @@ class Inode:
     def is_file(self) -> bool:
         return stat.S_ISREG(self.mode)
 
+    @property
+    def keeps_content(self) -> bool:
+        return self.always_synced or os.fstat(self.pin).st_size > FILE_BYTES_MAX
+
 
 class SyncedFiles:
     """The synced state of one node's folder. `copies` is a folder of the tool for copies of synced files."""
@@ -80,7 +86,8 @@ class SyncedFiles:
 
     def sync_all(self) -> None:
         """Note that everything in the folder is durable."""
-        self._sync_tree(self._folder, self._root)
+        if root := self._root:
+            self._sync_tree(self._folder, root)
 
     def writes_through(self, pid: int, fd: int) -> None:
         """Note that the writes to this descriptor are durable when they return."""
@@ -88,7 +95,7 @@ class SyncedFiles:
         inode = self._own(opened)
         if inode and inode.is_file:
             inode.always_synced = True
-            self._save_names(self._folder, self._root)
+            self._save_all_names()
 
     def truncate_descriptor(self, pid: int, fd: int, size: int) -> None:
         self._truncate(f"/proc/{pid}/fd/{fd}", size)
@@ -102,10 +109,10 @@ class SyncedFiles:
         self._inodes.clear()
 
     @property
-    def _root(self) -> Inode:
+    def _root(self) -> Inode | None:
+        """The node's folder; None if the node has removed it, or has put something else in its place."""
         root = self._inode(self._folder)
-        assert root is not None
-        return root
+        return root if root and root.is_folder else None
 
     def _has(self, path: str) -> bool:
         return f"{path}/".startswith(f"{self._folder}/")
@@ -122,7 +129,8 @@ class SyncedFiles:
         """The inode with this path; None if it has gone meanwhile."""
         try:
             pin = os.open(path, os.O_PATH | (0 if follow else os.O_NOFOLLOW))
-        except OSError:
+        except OSError as error:
+            _raise_if_too_many(error)
             return None
         found = os.fstat(pin)
         key = found.st_dev, found.st_ino
@@ -141,7 +149,7 @@ class SyncedFiles:
             inode.promised_names = self._entries(os.path.realpath(opened))
         elif inode.is_file:
             _copy(inode)
-        self._save_names(self._folder, self._root)
+        self._save_all_names()
         if len(self._inodes) > self._inodes_max:
             self._forget_deleted()
             self._inodes_max = 2 * len(self._inodes) + _INODES_SPARE
@@ -154,6 +162,10 @@ class SyncedFiles:
                 self._sync_tree(os.path.join(path, name), inode)
             elif inode.is_file:
                 _copy(inode)
+
+    def _save_all_names(self) -> None:
+        if root := self._root:
+            self._save_names(self._folder, root)
 
     def _save_names(self, path: str, folder: Inode) -> None:
         """Note that all names in this folder, and in the folders below it, are durable."""
@@ -169,8 +181,8 @@ class SyncedFiles:
             with os.scandir(path) as entries:
                 for entry in entries:  # a number of an inode that is held open means that inode
                     found[entry.name] = self._inodes.get((self._device, entry.inode())) or self._inode(entry.path)
-        except OSError:  # the folder has gone meanwhile
-            pass
+        except OSError as error:  # the folder has gone meanwhile
+            _raise_if_too_many(error)
         return {name: inode for name, inode in sorted(found.items()) if inode}
 
     def _truncate(self, opened: str, size: int) -> None:
@@ -203,11 +215,14 @@ class SyncedFiles:
             reordered  all names and sizes, and only the last changed block of each file. The other blocks are old or zeros
             posix      nothing, and names only as POSIX promises
         """
+        root = self._root
+        if root is None or os.path.realpath(self._folder) != self._folder:
+            raise OSError("its folder has gone, or a link leads to it now")
         keep = {os.path.realpath(path) for path in spared}
         if kept in NAMES_KEPT:
             lost = list(self._lose_data(self._folder, kept, at, keep))
         else:
-            lost = list(self._restore(self._folder, self._root, kept == "posix", keep))
+            lost = list(self._restore(self._folder, root, kept == "posix", keep))
         self.close()
         for name in os.listdir(self._copies):
             os.unlink(os.path.join(self._copies, name))
@@ -219,11 +234,12 @@ class SyncedFiles:
             below = os.path.join(path, name)
             if inode.is_folder:
                 yield from self._lose_data(below, kept, at, spared)
-            elif inode.is_file and not inode.always_synced and below not in spared:
+            elif inode.is_file and not inode.keeps_content and below not in spared:
                 now, synced = _content(inode), _synced(inode)
                 left = surviving(synced[: inode.size_min], now, kept, at)
                 if left != now:
-                    _write(below, left)
+                    os.unlink(below)
+                    _create(below, inode, [left])
                     yield self._loss_of(below, synced, now)
 
     def _restore(self, path: str, folder: Inode, strict: bool, spared: Collection[str]) -> Iterator[str]:
@@ -237,14 +253,18 @@ class SyncedFiles:
                 yield f"the entry of {self._relative(below)}"
         for name, inode in sorted(names.items()):
             below = os.path.join(path, name)
-            if below in spared:
+            if below in spared or not (inode.is_folder or inode.link or inode.is_file):  # a socket or a pipe isn't data
                 continue
             if name not in before:
                 yield f"the removal of {self._relative(below)}"
             if inode.is_folder:
-                os.makedirs(below, mode=stat.S_IMODE(inode.mode), exist_ok=True)
+                is_new = not os.path.isdir(below)  # one with a spared file in it was not removed
+                if is_new:
+                    os.mkdir(below, 0o700)
                 lost = list(self._restore(below, inode, strict, spared))
                 yield from lost if name in before else ()  # its own name says enough
+                if is_new:
+                    _give(below, inode)
             elif inode.link:
                 if before.get(name) is not inode:
                     os.symlink(inode.link, below)
@@ -253,10 +273,10 @@ class SyncedFiles:
 
     def _restore_file(self, path: str, inode: Inode, is_there: bool) -> Iterator[str]:
         if not is_there:
-            _write(path, _content(inode) if inode.always_synced else _synced(inode))
-            os.chmod(path, stat.S_IMODE(os.fstat(inode.pin).st_mode))
-        elif not inode.always_synced and (now := _content(inode)) != (synced := _synced(inode)):
-            _write(path, synced)
+            _create(path, inode, _pieces(_opened(inode)) if inode.keeps_content else [_synced(inode)])
+        elif not inode.keeps_content and (now := _content(inode)) != (synced := _synced(inode)):
+            os.unlink(path)
+            _create(path, inode, [synced])
             yield self._loss_of(path, synced, now)
 
     def _loss_of(self, path: str, synced: bytes, now: bytes) -> str:
@@ -307,8 +327,9 @@ def changed_range(old: bytes, new: bytes) -> tuple[int, int]:
 def _copy(inode: Inode) -> None:
     """Copy the content of a file. Only parts that differ from the last copy are written, and holes are not read."""
     try:
-        source = os.open(f"/proc/self/fd/{inode.pin}", os.O_RDONLY)
-    except OSError:  # the tool may not read it
+        source = os.open(_opened(inode), os.O_RDONLY)
+    except OSError as error:  # the tool may not read it
+        _raise_if_too_many(error)
         inode.always_synced = True
         return
     target = os.open(inode.copy, os.O_RDWR | os.O_CREAT, 0o600)
@@ -341,22 +362,44 @@ def _chunks(fd: int) -> set[int]:
         return found
 
 
+def _opened(inode: Inode) -> str:
+    """A path that leads to the inode, whatever its names are."""
+    return f"/proc/self/fd/{inode.pin}"
+
+
 def _content(inode: Inode) -> bytes:
-    return _read(f"/proc/self/fd/{inode.pin}")
+    return b"".join(_pieces(_opened(inode)))
 
 
 def _synced(inode: Inode) -> bytes:
-    return _read(inode.copy) if os.path.exists(inode.copy) else b""
+    return b"".join(_pieces(inode.copy)) if os.path.exists(inode.copy) else b""
 
 
-def _read(path: str) -> bytes:
+def _pieces(path: str) -> Iterator[bytes]:
     with open(path, "rb") as stream:
-        return stream.read()
+        while piece := stream.read(_CHUNK):
+            yield piece
 
 
-def _write(path: str, data: bytes) -> None:
-    with open(path, "wb") as stream:
-        stream.write(data)
+def _create(path: str, inode: Inode, data: Iterable[bytes]) -> None:
+    """Create a file with this content, and with the mode and owner of the inode. Links are never followed."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+        stream.writelines(data)
+    _give(path, inode)
+
+
+def _give(path: str, inode: Inode) -> None:
+    """Give a new file or folder the mode and the owner of the inode."""
+    old, new = os.fstat(inode.pin), os.lstat(path)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        os.chown(path, old.st_uid, old.st_gid)
+    os.chmod(path, stat.S_IMODE(old.st_mode))
+
+
+def _raise_if_too_many(error: OSError) -> None:
+    """A file that cannot be opened has gone meanwhile, unless too many are open: then nothing is known."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error
 
 
 def _remove(path: str, spared: Collection[str]) -> None:
