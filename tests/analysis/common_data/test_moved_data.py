@@ -5,6 +5,7 @@ from __future__ import annotations
 from story import Story
 
 from undermine.analysis.common_data.moved_data import moved_data
+from undermine.analysis.common_data.storage import storage_operations
 from undermine.analysis.common_data.tokens import tokens_of
 
 
@@ -34,3 +35,18 @@ def test_it_shows_texts_that_it_knows_before_others() -> None:
     (job,) = tokens_of(b"job-17")
     assert found.tokens[story.row("take")] == {job}
     assert found.words([job, "n10000", "0000000024"]) == "job-17, 65536, a text of 36 bytes"
+
+
+def test_the_parameters_of_a_statement_belong_to_its_commit() -> None:
+    story = Story()
+    for verb, end in (("DELETE", "ROLLBACK"), ("SELECT", ""), ("INSERT", "COMMIT"), ("UPDATE", "")):
+        op = "db.read" if verb == "SELECT" else "db.write"
+        story.did(verb, op, f"{verb} jobs", target=f"{verb} jobs state.db")
+        story.did(f"{verb}'s", "content.tokens", "n12345", size=story.events[verb].seq, target="")
+        if end:
+            story.did(end, "db.commit", end, target=f"{end} state.db")
+    analysis = story.analysed()
+    found = moved_data(analysis).tokens
+    assert {story.name(row) for row in found} == {"DELETE", "SELECT", "COMMIT", "UPDATE"}
+    assert set(found.values()) == {frozenset({"n12345"})}
+    assert [story.name(one.row) for one in storage_operations(analysis)] == ["COMMIT", "UPDATE"]

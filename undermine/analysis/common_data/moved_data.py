@@ -1,6 +1,6 @@
 """The data that each operation moves or names, as tokens: bytes that agents recorded, paths, keys and values of stores.
 
-The bytes below a logical operation belong to it.
+The bytes below a logical operation belong to it, and the parameters of a statement to its commit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undermine.analysis.common_data.tokens import tokens_by_row, tokens_in
+from undermine.analysis.conflicts.accesses import table_changes
 from undermine.analysis.reading.rows import Groups
 from undermine.analysis.stores.commands import TABLES
 from undermine.analysis.stores.operations import StoreReader
@@ -46,6 +47,9 @@ def moved_data(analysis: TraceAnalysis) -> MovedData:
     found = {row: set(tokens) for row, tokens in tokens_by_row(columns).items()}
     for row, logical in _below(analysis, list(found)):
         found.setdefault(logical, set()).update(found.pop(row))
+    for row, commit in table_changes(columns).items():
+        if row in found and row != commit:
+            found.setdefault(commit, set()).update(found.pop(row))
     texts: dict[str, str] = {}
     for row, text in (*_paths(columns), *_keys_and_values(columns)):
         for token, run in tokens_in(text):

@@ -9,10 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from undermine.analysis.reading.naming import masked
+from undermine.analysis.reading.rows import Groups
 from undermine.analysis.stores.commands import TABLES, CommandEffect, nothing
 from undermine.analysis.stores.operations import MARK, Command, StoreReader
-from undermine.model.columns import Columns
+from undermine.model.columns import Columns, Numbers
 
 Effect = Literal["create", "write", "delete", "read", "exists", "list"]
 CHANGES: frozenset[Effect] = frozenset({"create", "write", "delete"})
@@ -42,6 +45,7 @@ _STATEMENTS: dict[str, Effect] = {
     "CREATE": "create",
 }
 _RENAME = "file.rename"
+_ROLLBACK = "ROLLBACK"
 SOME_ITEM = "[*]"
 """The end of a name that stands for all items of a container."""
 _LAST_EDGE = re.compile(r"(\.[^.\[\]]+|\[[^\[\]]*\])$")
@@ -153,18 +157,31 @@ def _only_if_absent(command: Command) -> bool:
 
 
 def _to_tables(columns: Columns) -> Iterator[Access]:
-    """Accesses to tables of databases in files. A change takes effect with the next commit of its thread, if there is one."""
-    commits = columns.find("db.commit")
-    for row in columns.find("db.read", "db.write").tolist():
+    """Accesses to tables of databases in files. A change that is rolled back is none."""
+    takes_effect = table_changes(columns)
+    for row in _on_files_of_databases(columns, "db.read", "db.write").tolist():
         verb, _, table = columns.text(int(columns.target[row])).partition(" ")
         effect = _STATEMENTS.get(verb)
-        if effect is None or columns.text(int(columns.resource[row])).startswith(MARK):
+        at = takes_effect.get(row, -1) if effect in CHANGES else row
+        if effect is None or at < 0:
             continue
         exact = f"{columns.processes[int(columns.process[row])].node} {table}"
-        if effect in CHANGES:
-            same = (columns.process[commits] == columns.process[row]) & (columns.thread[commits] == columns.thread[row])
-            row = next(iter(commits[same & (commits > row)].tolist()), row)
-        yield Access(row, Resource("table", table), exact, effect, verb in ("DROP", "CREATE"))
+        yield Access(at, Resource("table", table), exact, effect, verb in ("DROP", "CREATE"))
+
+
+def table_changes(columns: Columns) -> dict[int, int]:
+    """For each statement that writes to a database in a file: the operation with which the change takes effect. That is
+    the next commit of its thread, if there is one. Statements that are rolled back are left out."""
+    rows, ends = _on_files_of_databases(columns, "db.write"), _on_files_of_databases(columns, "db.commit")
+    threads = columns.process.astype(np.int64) * len(columns.strings) + columns.thread
+    after = Groups(threads[ends], ends, len(columns)).first_after(threads[rows], rows)
+    undone = {row for row in ends.tolist() if columns.text(int(columns.target[row])).partition(" ")[0] == _ROLLBACK}
+    return {row: end if end >= 0 else row for row, end in zip(rows.tolist(), after.tolist(), strict=True) if end not in undone}
+
+
+def _on_files_of_databases(columns: Columns, *ops: str) -> Numbers:
+    rows = columns.find(*ops).tolist()
+    return np.array([row for row in rows if not columns.text(int(columns.resource[row])).startswith(MARK)], np.int64)
 
 
 def _effects(effect: CommandEffect) -> Iterator[Effect]:
