@@ -149,13 +149,31 @@ def test_as_a_next_step_it_counts_from_the_fault_before() -> None:
     assert all(each.plan.steps[0].trigger.first.nth == 1 for each in found)  # type: ignore[union-attr]
 
 
-def test_it_says_what_is_related_and_why() -> None:
-    strategy = Deminer()
+def test_it_says_once_what_is_related_and_why() -> None:
+    strategy = Deminer(Deminer.Options(content=False))
     list(strategy.propose(told(handled("a", "b", "c"))))
     assert strategy.remarks() == [
         "related operations: 2, at 2 pairs of call sites (2 because both are part of the handling of one message)"
     ]
+    list(strategy.propose(told(handled("a", "b", "c"))))
     assert not strategy.remarks()
+
+
+def test_it_says_if_the_campaign_was_begun_without_it() -> None:
+    without_contents = handled("a", "b")
+    with_contents = handled("a", "b")
+    with_contents.did("content.tokens", "write_b", size=with_contents.now, resource="n10000")
+    without_clients = Trace()
+    stored(without_clients, "a", "b")
+    for trace, content, warned in (
+        (with_contents, True, False),
+        (without_contents, True, True),
+        (without_contents, False, False),
+        (without_clients, False, True),
+    ):
+        strategy = Deminer(Deminer.Options(content=content))
+        list(strategy.propose(told(trace)))
+        assert any("not observed in full" in remark for remark in strategy.remarks()) == warned
 
 
 def test_it_observes_contents_only_while_it_learns() -> None:

@@ -37,6 +37,10 @@ _TIERS: dict[Tier, tuple[float, str]] = {
 _STORED = frozenset({"file", "key", "table"})
 _LONGER = 2.0
 """A down time is worth another try if it exceeds the first one by this factor."""
+_NOT_IN_FULL = (
+    "the fault-free runs were not observed in full, since this campaign was begun without the strategy: fewer operations are "
+    "known to be related; start a new campaign to learn more"
+)
 _LEARN_MAX = 4
 """The most runs with a crash that show what recovery reads."""
 
@@ -65,10 +69,12 @@ class Deminer:
         self._options = options
         self._known: ObservedPairs | None = None
         self._remarks: list[str] = []
+        self._told: set[str] = set()
 
     def remarks(self) -> list[str]:
         """Remarks for the user, each once."""
-        new, self._remarks = self._remarks, []
+        new, self._remarks = [remark for remark in self._remarks if remark not in self._told], []
+        self._told.update(new)
         return new
 
     def propose(self, history: History) -> Iterator[Candidate]:
@@ -140,6 +146,8 @@ class Deminer:
         total = sum(pair.times for pair in pairs)
         said = "; ".join(f"{count} because {_TIERS[tier][1]}" for tier, count in tiers.most_common())
         self._remarks = [f"related operations: {total}, at {len(pairs)} pairs of call sites" + (f" ({said})" if said else "")]
+        if self._known and not (self._known.in_full and (self._known.has_contents or not self._options.content)):
+            self._remarks.append(_NOT_IN_FULL)
 
 
 def _nodes(history: History) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ from typing import NamedTuple
 from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.pairs import TIERS, Pair, Tier, related
 from undermine.analysis.common_data.storage import Place, Storage
+from undermine.analysis.common_data.tokens import TOKENS
 from undermine.analysis.conflicts.accesses import Resource, accesses
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, recovery
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.reading.occurrences import RARE, Occurrences
+from undermine.analysis.reading.rows import observed_in_full
 from undermine.model.columns import Columns
 from undermine.model.plan import At, Then
 from undermine.model.point import CLIENT, Point, point_of
@@ -104,8 +106,12 @@ class ObservedPairs:
     def __init__(self, columns: Callable[[int], Columns]) -> None:
         self._columns = columns
         self._known: tuple[tuple[int, ...], list[RelatedSites]] | None = None
-        self._usual: tuple[tuple[int, ...], Usual] | None = None
+        self._usual: Usual | None = None
         self._read: dict[tuple[int, int], frozenset[Resource]] = {}
+        self.in_full = True
+        """Did agents record everything in the fault-free runs?"""
+        self.has_contents = True
+        """Did they record tokens of contents?"""
 
     def related(self, fault_free: Sequence[int]) -> list[RelatedSites]:
         """All pairs of call sites, in the order in which the runs show them."""
@@ -113,14 +119,16 @@ class ObservedPairs:
         if self._known is None or self._known[0] != wanted:
             runs = [_ObservedRun(number, self._columns(number)) for number in wanted]
             self._known = wanted, grouped(each for run in runs for each in run.pairs())
-            self._usual = wanted, Usual([run.origins.analysis for run in runs])
+            self._usual = Usual([run.origins.analysis for run in runs])
+            self.in_full = observed_in_full(run.columns for run in runs)
+            self.has_contents = any(len(run.columns.find(TOKENS)) for run in runs)
         return self._known[1]
 
     def read_by_recovery(self, run: int, at_ns: int) -> frozenset[Resource]:
         """The files, keys and tables that the recovery of a run with a crash at this time reads."""
         if (run, at_ns) not in self._read and self._usual:
             origins = Origins(analyse(self._columns(run)))
-            here = recovery(origins, at_ns, self._usual[1])
+            here = recovery(origins, at_ns, self._usual)
             found = (access for access in accesses(origins.analysis.columns) if here[access.row] and not access.changes)
             self._read[run, at_ns] = frozenset(each.resource for each in found if origins.node[each.row] != CLIENT)
         return self._read.get((run, at_ns), frozenset())

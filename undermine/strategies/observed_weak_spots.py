@@ -14,9 +14,10 @@ from undermine.analysis.exposure.compared_limits import ObservedNumbers
 from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
 from undermine.analysis.exposure.weak_spots import WeakSpot, WeakSpots
 from undermine.analysis.possible_faults import injectable
+from undermine.analysis.reading.rows import observed_in_full
 from undermine.model.columns import Columns
 from undermine.model.faults import Delay, Reboot
-from undermine.model.point import CLIENT, LEAVING_TRACES, Point
+from undermine.model.point import LEAVING_TRACES, Point
 from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
 
@@ -124,11 +125,6 @@ class _Exposures:
             columns = history.columns(run)
             self.exposures = merged((self.exposures, exposures(columns, before_ns)))
             self.numbers.add(columns, before_ns)
-
-
-def observed_in_full(traces: Iterable[Columns]) -> bool:
-    """Did agents record everything? Only then do the clients have an agent too."""
-    return any(process.node == CLIENT for columns in traces for process in columns.processes)
 
 
 def _remarks(facts: Facts, same_interpreter: bool, in_full: bool) -> list[str]:

@@ -5,13 +5,14 @@ Rows are in time order, so comparing rows compares times. Groups are numbers; a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from undermine.model.columns import Columns, Numbers
-from undermine.model.point import INJECTABLE_FAMILIES
+from undermine.model.point import CLIENT, INJECTABLE_FAMILIES
 
 Array = npt.NDArray[Any]
 NONE = -1
@@ -31,6 +32,11 @@ def rows_of(columns: Columns, node: str) -> Numbers:
     processes = [number for number, process in enumerate(columns.processes) if process.node == node]
     found: Numbers = np.flatnonzero(np.isin(columns.process, processes))
     return found
+
+
+def observed_in_full(traces: Iterable[Columns]) -> bool:
+    """Did agents record everything? Only then do the clients have an agent too."""
+    return any(process.node == CLIENT for columns in traces for process in columns.processes)
 
 
 def can_be_hit(columns: Columns) -> npt.NDArray[np.bool_]:
