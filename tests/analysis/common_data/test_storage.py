@@ -59,3 +59,14 @@ def test_a_reply_to_a_client_is_told_apart() -> None:
     story.did("got", "net.recv", "c1", pid=9, node="client")
     story.did("tell", "net.send", "c2", target="peer:n2")
     assert places(story, ("reply", "got")) == {"reply": ["client other"], "tell": ["node peer:n2"]}
+
+
+def test_a_named_write_to_another_node_is_a_storage_operation() -> None:
+    story = Story()
+    for name in ("a", "b"):
+        story.did(name, "db.write", "create zk1:2181", target="create peer:zk1", content=f"/{name}")
+    story.did("read", "db.read", "get zk1:2181", target="get peer:zk1")
+    story.did("pragma", "db.write", "PRAGMA x", target="PRAGMA state.db")
+    assert places(story) == {"a": ["node create peer:zk1"], "b": ["node create peer:zk1"]}
+    first, second = storage_operations(story.analysed())
+    assert first.places != second.places, "they have different contents"

@@ -11,11 +11,13 @@ from typing import Literal, NamedTuple
 
 from undermine.agent_protocol import OPERATIONS
 from undermine.analysis.conflicts.accesses import Access, accesses
+from undermine.analysis.stores.operations import MARK
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Columns
 from undermine.model.point import CLIENT, SENDS, TRANSFERS
 
 PlaceKind = Literal["file", "key", "table", "node", "client"]
+_PEER = " peer:"
 _RENAMES_MAX = 8
 _BETWEEN = tuple(op for op, facts in OPERATIONS.items() if (facts.traces or facts.moves) and op not in SENDS)
 """Operations after which a send begins another message."""
@@ -44,7 +46,7 @@ class Storage(NamedTuple):
 def storage_operations(analysis: TraceAnalysis) -> list[Storage]:
     """The storage operations of all nodes that succeeded, by time."""
     columns, found = analysis.columns, dict[int, set[Place]]()
-    for row, place in (*_stored(columns), *_sent(analysis)):
+    for row, place in (*_stored(columns), *_written_elsewhere(columns), *_sent(analysis)):
         if not columns.error[row] and analysis.node(row) != CLIENT:
             found.setdefault(row, set()).add(place)
     return [Storage(row, frozenset(places)) for row, places in sorted(found.items())]
@@ -87,6 +89,14 @@ class _Renames:
             row, name, exact = later[at]
             row += 1
         return name, exact
+
+
+def _written_elsewhere(columns: Columns) -> Iterator[tuple[int, Place]]:
+    """Writes to a database on another node whose keys are not known: operations that the user's configuration names."""
+    for row in columns.find("db.write", "db.commit").tolist():
+        target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
+        if _PEER in target and not exact.startswith(MARK):
+            yield row, Place("node", target, f"{exact} {columns.text(int(columns.content[row]))}")
 
 
 def _sent(analysis: TraceAnalysis) -> Iterator[tuple[int, Place]]:
