@@ -280,7 +280,7 @@ class Counted(Protocol):
 @runtime_checkable
 class Traced(Protocol):
     """A strategy that needs full traces: if `traced` is true at first, agents record everything that they can observe in the
-    fault-free and benign runs, and in its own runs until `traced` is false."""
+    fault-free and benign runs, and in its own runs until `traced` is false after a proposal."""
 
     @property
     def traced(self) -> bool: ...

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Says, Scripted, Whole, configured, hurts, observed
 
+from undermine.campaign.limits import Limits
 from undermine.campaign.loop import Campaign
 from undermine.campaign.running import Notice
 from undermine.model.faults import Crash, Delay, Hold
@@ -92,6 +93,20 @@ def test_a_strategy_asks_for_a_family_only_until_it_has_learnt_enough(engine, st
 
     observed(engine, store, [Learns("a", crash())], lambda run: "").run(ENDLESS)
     assert [given.content for given in engine.runner.conditions] == [True, True, False]
+
+
+def test_a_resumed_campaign_knows_that_a_strategy_has_learnt_enough(engine, store) -> None:
+    class Learns(Whole):
+        content = True
+
+        def propose(self, history):
+            self.content = False
+            return super().propose(history)
+
+    for runs_max in (1, 2):
+        plans = [crash(f"app:f{n}#1") for n in range(3)]
+        observed(engine, store, [Learns("a", *plans)], lambda run: "").run(Limits(budget_s=1000, runs_max=runs_max))
+    assert [given.content for given in engine.runner.conditions] == [True, True, False, False, False]
 
 
 def test_a_symptom_that_appears_without_the_fault_too_is_flaky(engine, store) -> None:

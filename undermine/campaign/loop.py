@@ -316,6 +316,7 @@ class Campaign:
     def ask(self, strategy: Strategy, batch: int) -> Proposal:
         """The plans that the strategy proposes now, pruned, with its reasons. The listener gets its remarks."""
         proposal = self.proposing.ask(strategy, self.history_of(strategy, batch))
+        self.plan_runner.note_wishes(strategy)
         for remark in strategy.remarks() if isinstance(strategy, Remarks) else ():
             self.plan_runner.tell("remark", f"{strategy.name}: {remark}", strategy=strategy.name)
         return proposal

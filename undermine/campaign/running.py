@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
 """The kinds of re-runs that get the long wait."""
 LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
 """The kinds of runs that strategies learn from."""
+
+_WISHES = "wishes"
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -78,7 +80,6 @@ class PlanRunner:
         self._store = store
         self.checkers = tuple(checkers)
         self._listen = listener
-        self._asking: Mapping[str, Strategy] = {}
         self._asked: frozenset[str] = frozenset()
         self._traced_always = False
         self.coverage: Coverage | None = None
@@ -86,11 +87,15 @@ class PlanRunner:
         self._counting = threading.Lock()
 
     def ask(self, strategies: Iterable[Strategy], *, traced_always: bool = False) -> None:
-        """Set the strategies whose runs are observed as they ask for at that time. Fault-free and benign runs are observed as any
-        of them asks for at first. With `traced_always`, all runs have full traces if one strategy needs them at first."""
-        self._asking = {strategy.name: strategy for strategy in strategies}
-        self._asked = frozenset(wish for strategy in self._asking.values() for wish in asked_by(strategy))
+        """Observe fault-free and benign runs as any of these strategies asks for at first. With `traced_always`, all runs have
+        full traces if one strategy needs them at first."""
+        self._asked = frozenset(wish for strategy in strategies for wish in asked_by(strategy))
         self._traced_always = traced_always and bool(self._asked)
+
+    def note_wishes(self, strategy: Strategy) -> None:
+        """Observe the runs of this strategy as it asks for now. Stored, since a resumed campaign runs stored plans before it asks
+        the strategy again."""
+        self._store.set_meta(_WISHES, {**self._store.meta(_WISHES, {}), strategy.name: sorted(asked_by(strategy))})
 
     def measure(self) -> Coverage:
         """Count the runs so far, and from now on every run that ends. Call it after the fault-free runs."""
@@ -207,7 +212,7 @@ class PlanRunner:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind not in _PATIENT:
             learnt_from = slot.kind in LEARNT_FROM
-            asked = self._asked if learnt_from else asked_by(self._asking.get(slot.strategy))
+            asked = self._asked if learnt_from else self._store.meta(_WISHES, {}).get(slot.strategy, ())
             return Conditions(
                 observe_all=self._traced_always or bool(asked),
                 heap="heap" in asked,
