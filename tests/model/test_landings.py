@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Reboot
+from undermine.model.faults import Crash, Delay, Error, Fault, Partition, PowerLoss, Reboot
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, When
 from undermine.model.point import REST, Point, phase_point
 from undermine.model.predictions.candidate import Candidate, Reason, merged
@@ -71,6 +71,9 @@ def test_another_occurrence_of_a_point_is_another_landing() -> None:
         (Delay(5.0), Delay(300.0), False),
         (Delay(5.0, "operation"), Delay(5.0, "thread"), False),
         (Reboot(0.3), Reboot(10.0), False),
+        (Reboot(0.3, ("n1", "n2")), Reboot(0.3, ("n2", "n1")), True),
+        (PowerLoss("none"), PowerLoss("names"), False),
+        (PowerLoss("prefix", 0.5), PowerLoss("prefix", 0.9), False),
         (Error("EIO"), Error("ENOSPC"), False),
         (Error("EIO", "disk"), Error("EIO"), False),
         (Partition(direction="out"), Partition(direction="in"), False),

@@ -119,7 +119,7 @@ def _same_effect(wanted: Injection, landed: Injection, node: str) -> bool:
     """Do these faults do the same to the node? Durations may differ a little. An empty list of nodes means the node itself."""
     if type(wanted) is not type(landed):
         return False
-    if (nodes_of(wanted) or (node,)) != (nodes_of(landed) or (node,)):
+    if {*(nodes_of(wanted) or (node,))} != {*(nodes_of(landed) or (node,))}:
         return False
     for name in wanted.__struct_fields__:
         one, other = getattr(wanted, name), getattr(landed, name)
