@@ -215,9 +215,9 @@ class Strategy(Protocol):
     with reasons. It may also yield plans that its own rules drop, so that the tool can count them and say why.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
-    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Remarks`. A strategy implements a protocol by having its attribute; it
-    need not import or inherit anything. A base class with defaults would require both, and a plug-in that forgot to inherit from
-    it would fail late.
+    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Labels`, `Remarks`. A strategy implements a protocol by having its
+    attribute; it need not import or inherit anything. A base class with defaults would require both, and a plug-in that forgot to
+    inherit from it would fail late.
     """
 
     name: str
@@ -304,12 +304,22 @@ class Content(Protocol):
     def content(self) -> bool: ...
 
 
+@runtime_checkable
+class Labels(Protocol):
+    """A strategy that needs to know which data an operation's data was made from: if `labels` is true at first, Python agents
+    follow the data through the program in the fault-free runs. These runs are several times slower."""
+
+    @property
+    def labels(self) -> bool: ...
+
+
 def asked_by(strategy: object) -> frozenset[str]:
-    """How the strategy wants its runs to be observed now: `traced`, `heap`, `content`."""
+    """How the strategy wants its runs to be observed now: `traced`, `heap`, `content`, `labels`."""
     traced = isinstance(strategy, Traced) and strategy.traced
     heap = isinstance(strategy, Heap) and strategy.heap
     content = isinstance(strategy, Content) and strategy.content
-    return frozenset(["traced"] * traced + ["heap"] * heap + ["content"] * content)
+    labels = isinstance(strategy, Labels) and strategy.labels
+    return frozenset(["traced"] * traced + ["heap"] * heap + ["content"] * content + ["labels"] * labels)
 
 
 @runtime_checkable

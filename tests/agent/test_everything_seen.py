@@ -114,5 +114,5 @@ def test_every_operation_is_seen(tool):
     assert outcome.code == 0, outcome.err
     assert outcome.trace.problems == ()
     logical = {"msg.send", "msg.recv", "raw.send", "raw.recv", "db.got"}  # only if asked for
-    logical |= {"heap.read", "heap.write", "content.tokens"}
+    logical |= {"heap.read", "heap.write", "content.tokens", "content.labels"}
     assert {e.op for e in outcome.trace} - logical == operations() - logical

@@ -9,7 +9,7 @@ from tables import for_each
 
 AGENT = Path(__file__).resolve().parents[2] / "agents" / "python" / "undermine_agent"
 ROOMS = (
-    "interpreter", "names", "patching", "wire", "core", "faults", "files", "net", "handover", "sync", "heap", "logical",
+    "interpreter", "names", "patching", "wire", "core", "faults", "files", "net", "handover", "sync", "heap", "labels", "logical",
     "adapters", "agent", "content", "hooks",
 )  # fmt: skip
 """Rooms, and modules beside them, in the order in which they build on each other."""

@@ -82,6 +82,7 @@ class PlanRunner:
         self._listen = listener
         self._asked: frozenset[str] = frozenset()
         self._traced_always = False
+        self._without_labels = False
         self.coverage: Coverage | None = None
         """The coverage of this campaign; None before `measure` is called."""
         self._counting = threading.Lock()
@@ -217,11 +218,16 @@ class PlanRunner:
                 observe_all=self._traced_always or bool(asked),
                 heap="heap" in asked,
                 content="content" in asked,
+                labels="labels" in asked and slot.kind is RoundKind.BASELINE and not self._without_labels,
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 
     def _noise(self, view: RunView, verdicts: Sequence[Verdict]) -> str:
-        """The reason why a busy machine may have made the run fail or not fire; "" if there is none."""
+        """The reason why a busy machine, or slow agents, may have made the run fail or not fire; "" if there is none."""
+        if view.record.conditions.labels and (view.record.status == "broken" or symptom_of(verdicts)):
+            self._without_labels = True
+            why = symptom_of(verdicts) or view.record.reason
+            return f"with labels, which slow the target down, the run fails: {why}. The next runs have none"
         late_ms = view.record.timing.late_ms_max
         if late_ms <= 1000 * self._config.run.late_s_max or view.record.status == "broken":
             return ""

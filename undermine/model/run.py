@@ -93,6 +93,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """Agents also record accesses to the heap in handlers. Use it with `observe_all`, which shows where handlers begin."""
     content: bool = False
     """Agents also record tokens of the bytes that operations move."""
+    labels: bool = False
+    """Python agents also follow data through the program, and record which bytes the data of operations was made from."""
     slow_s: float = 0.0
     """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
     sabotage: Sabotage = ""

@@ -43,6 +43,7 @@ class AgentFiles:
         observe_all: bool = False,
         heap: bool = False,
         content: bool = False,
+        labels: bool = False,
     ) -> None:
         self._config = config
         self._run = run
@@ -53,6 +54,7 @@ class AgentFiles:
         self._observe_all = observe_all
         self._heap = heap
         self._content = content
+        self._labels = labels
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
         """The configuration for the agents of this start of the node. `cgroup` is the node's folder in the cgroup tree."""
@@ -68,6 +70,7 @@ class AgentFiles:
             **observed(self._config, self._plan, everything=self._observe_all),
             **({"heap": True} if self._heap else {}),
             **({"content": True} if self._content else {}),
+            **({"labels": True} if self._labels else {}),
             **self._for_runtime(info, role),
             **self._contents_of(info.id),
             "variables": variables(self._config, info, slots),
@@ -92,6 +95,7 @@ class AgentFiles:
             **addresses(self._nodes),
             "cgroup": "",
             **({"heap": False} if self._heap else {}),
+            **({"labels": False} if self._labels else {}),
             "operations": [],
             "adapters": [resolve(name, self._config.project) for name in adapters],
             **PYTHON.agent_settings([sys.executable]),

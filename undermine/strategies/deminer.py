@@ -29,6 +29,7 @@ from undermine.strategies.observed_pairs import ObservedPairs, RelatedSites, Sho
 
 Variant = Literal["at once", "late", "never", "all nodes", "power"]
 _TIERS: dict[Tier, tuple[float, str]] = {
+    "label": (4.0, "both were made from the same bytes"),
     "value": (3.0, "both contain the same value"),
     "activity": (2.0, "both are part of the handling of one message"),
     "remote": (0.0, "the messages that led to them come from one activity of another node"),
@@ -53,6 +54,8 @@ class Deminer:
 
         content: bool = True
         """Also observe the texts and numbers that operations read, write, send and receive."""
+        labels: bool = False
+        """Also follow data through Python programs in fault-free runs, which are slower then."""
         crashes: tuple[Variant, ...] = ("at once", "never", "all nodes", "late", "power")
         """How nodes crash: the node starts again at once, late (after `faults.delay_s`) or never; all nodes crash and start
         again; or the node loses power, if `faults.power` allows it. Power losses come last."""
@@ -66,6 +69,7 @@ class Deminer:
         self.cap = options.cap
         self.traced = True
         self.content = options.content
+        self.labels = options.labels
         self._options = options
         self._known: ObservedPairs | None = None
         self._remarks: list[str] = []
@@ -79,7 +83,7 @@ class Deminer:
 
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the candidates of all related pairs, the most promising first."""
-        self.traced = self.content = False  # the fault-free runs are over
+        self.traced = self.content = self.labels = False  # the fault-free runs are over
         pairs = self.pairs(history)
         yield from self._candidates(pairs, history)
         self._tell(pairs)

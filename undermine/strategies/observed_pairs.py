@@ -77,7 +77,7 @@ class _ObservedRun:
     def pairs(self) -> Iterator[RelatedSites]:
         """All related pairs at which a fault can be injected."""
         data = moved_data(self.origins.analysis)
-        for pair in related(self.origins, data.tokens):
+        for pair in related(self.origins, data):
             if all(self._occurrences.can_be_hit[each.row] for each in (pair.first, pair.second)):
                 yield self._with_numbers(pair, data.words(pair.common))
 

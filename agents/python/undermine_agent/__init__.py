@@ -16,8 +16,9 @@ Where to read on, in the order in which the rooms build on each other:
     handover      hooks that record who gives work to whom
     sync          hooks that record locks, waits and time
     heap          accesses to objects that handlers share
+    labels        the bytes that values were made from
     logical       functions that count as one operation; `adapters` describe those of libraries
-    agent, hooks  the parts put together, and the table of hooks; `content` adds tokens of the bytes that operations move
+    agent, hooks  the parts put together, and the table of hooks; `content` adds tokens and labels of the bytes that are moved
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ def load(path: str) -> None:
 
 
 def _agent_class(config: dict):
+    if config.get("labels"):
+        from undermine_agent.content.labelled import LabelAgent
+
+        return LabelAgent
     if config.get("content"):
         from undermine_agent.content.recording import ContentAgent
 

@@ -104,6 +104,8 @@ def install(agent) -> None:
         agent.variables.install(agent.imports)
     if "heap" in agent.config:
         on("heap.imports.install")()
+    if "labels" in agent.config:
+        on("labels.imports.install")()
     if agent.config.get("operations"):
         on("logical.user_functions.install")()
     if agent.config.get("adapters"):

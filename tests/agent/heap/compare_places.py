@@ -1,6 +1,6 @@
 """Compares the call sites of rewritten modules with those of the plain ones; prints the differences as JSON.
 
-    python compare_places.py AGENT_DIR FILE_WITH_PATHS
+    python compare_places.py AGENT_DIR FILE_WITH_PATHS [labels]
 """
 
 import json
@@ -13,6 +13,17 @@ warnings.simplefilter("ignore")
 
 from undermine_agent.heap.rewriting import rewritten  # noqa: E402
 from undermine_agent.names.sites import call_opcodes, ordinal  # noqa: E402
+
+is_hook = lambda constant: type(constant) is tuple and len(constant) == 3 and type(constant[0]) is int  # noqa: E731
+if sys.argv[3:] == ["labels"]:
+    from undermine_agent.labels import rewriting
+    from undermine_agent.labels.hooks import NAMES
+
+    def rewritten(source, path):
+        return rewriting.rewritten(source, path, NAMES)
+
+    kinds = {*rewriting.OPERATORS.values(), "[]", "=[]", ".", "()", "for", "f", "{}"}
+    is_hook = kinds.__contains__
 
 
 def codes(code, path=()):
@@ -61,7 +72,7 @@ for path in paths:
     result["left_alone"] += len(left_alone)
     for (name, one), (other_name, other) in zip(codes(plain), codes(code)):  # noqa: B905 - Python 3.9
         result["functions"] += not one.co_name.startswith("<")
-        result["hooks"] += sum(type(c) is tuple and len(c) == 3 and type(c[0]) is int for c in other.co_consts)
+        result["hooks"] += sum(c.__hash__ is not None and is_hook(c) for c in other.co_consts)
         if name != other_name or places(one) != places(other) or one.co_varnames != other.co_varnames:
             result["moved"].append(f"{path} {name}")
 print(json.dumps(result))

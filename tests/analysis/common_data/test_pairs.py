@@ -11,7 +11,7 @@ from undermine.analysis.conflicts.origins import Origins
 
 def pairs(story: Story, *messages: tuple[str, str]) -> list[tuple[str, str, str]]:
     analysis = story.analysed(*messages)
-    found = related(Origins(analysis), moved_data(analysis).tokens)
+    found = related(Origins(analysis), moved_data(analysis))
     return sorted((pair.tier, story.name(pair.first.row), story.name(pair.second.row)) for pair in found)
 
 
@@ -25,6 +25,46 @@ def write(story: Story, name: str, path: str, *tokens: str, **more: object) -> N
     story.did(name, "file.write", f"/r/n1/{path}", target=path, **more)
     if tokens:
         story.did(f"{name}'s", "content.tokens", " ".join(tokens), size=story.events[name].seq, target="")
+
+
+def labels(story: Story, name: str, *of: tuple[str, str]) -> None:
+    """Labels of an operation: names of others, and the bytes."""
+    text = " ".join(f"{story.events[source].seq}:{part}" for source, part in of)
+    story.did(f"{name}'s labels", "content.labels", text, size=story.events[name].seq, target="", pid=story.events[name].pid)
+
+
+def test_operations_with_common_bytes_are_related() -> None:
+    story = Story()
+    story.did("read", "file.read", "/r/n1/in", target="in")
+    for name, part in (("a", "0-10"), ("b", "10-20"), ("c", "8-12"), ("d", "30-40")):
+        story.did(f"before {name}", "sleep")
+        write(story, name, name)
+        labels(story, name, ("read", part))
+    assert pairs(story) == [("label", "b", "c")], "of two operations before, the later one"
+
+
+def test_labels_of_a_message_continue_at_its_sender() -> None:
+    story = Story()
+    story.did("source", "file.read", "/r/n2/in", target="in", pid=2)
+    for name, part in (("one", "0-10"), ("two", "5-15"), ("three", "20-30")):
+        story.did(name, "net.send", name, pid=2)
+        labels(story, name, ("source", part))
+        story.did(f"pause before {name}", "sleep", pid=2)
+    for name in ("one", "two", "three"):
+        story.did(f"{name} came", "net.recv", thread=name)
+        write(story, name.upper(), name, thread=name)
+        labels(story, name.upper(), (f"{name} came", "0-10"))
+    messages = [(name, f"{name} came") for name in ("one", "two", "three")]
+    assert [pair for pair in pairs(story, *messages) if pair[0] == "label"] == [("label", "ONE", "TWO"), ("label", "one", "two")]
+
+
+def test_labels_that_cannot_be_read_are_left_out() -> None:
+    story = Story()
+    write(story, "a", "a")
+    write(story, "b", "b")
+    for name in ("a", "b"):
+        story.did(f"{name}'s labels", "content.labels", "x:1-2 99:1-2 1:5-5 1 7_1:0-4", size=story.events[name].seq, target="")
+    assert not [pair for pair in pairs(story) if pair[0] == "label"]
 
 
 def test_the_handling_of_a_message_relates_its_operations_to_the_latest_one_before() -> None:

@@ -1,4 +1,5 @@
-"""The data that each operation moves or names, as tokens: bytes that agents recorded, paths, keys and values of stores.
+"""The data that each operation moves or names, as tokens: bytes that agents recorded, paths, keys and values of stores. And the
+bytes that it was made from, if agents recorded labels.
 
 The bytes below a logical operation belong to it, and the parameters of a statement to its commit.
 """
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from undermine.analysis.common_data.labels import Piece, pieces_by_row
 from undermine.analysis.common_data.tokens import tokens_by_row, tokens_in
 from undermine.analysis.conflicts.accesses import table_changes
 from undermine.analysis.reading.rows import Groups
@@ -23,12 +25,14 @@ _SHOWN_MAX = 3
 
 
 class MovedData(NamedTuple):
-    """The tokens of the operations of one run."""
+    """The tokens and labels of the operations of one run."""
 
     tokens: Mapping[int, frozenset[str]]
     """By row."""
     texts: Mapping[str, str]
     """By token: its text, if it is known. Agents record no texts."""
+    pieces: Mapping[int, frozenset[Piece]] = {}
+    """By row: the bytes of other operations that the data was made from."""
 
     def words(self, common: Iterable[str]) -> str:
         """Some of these tokens in words: `wordcount, 4294967297, a text of 12 bytes`."""
@@ -42,7 +46,7 @@ class MovedData(NamedTuple):
 
 
 def moved_data(analysis: TraceAnalysis) -> MovedData:
-    """The tokens of all operations of a run."""
+    """The tokens and labels of all operations of a run."""
     columns = analysis.columns
     found = {row: set(tokens) for row, tokens in tokens_by_row(columns).items()}
     for row, logical in _below(analysis, list(found)):
@@ -55,7 +59,14 @@ def moved_data(analysis: TraceAnalysis) -> MovedData:
         for token, run in tokens_in(text):
             texts[token] = run
             found.setdefault(row, set()).add(token)
-    return MovedData({row: frozenset(tokens) for row, tokens in found.items()}, texts)
+    return MovedData({row: frozenset(tokens) for row, tokens in found.items()}, texts, _pieces(analysis))
+
+
+def _pieces(analysis: TraceAnalysis) -> dict[int, frozenset[Piece]]:
+    found = pieces_by_row(analysis)
+    for row, logical in _below(analysis, list(found)):
+        found[logical] = found.get(logical, frozenset()) | found.pop(row)
+    return found
 
 
 def _below(analysis: TraceAnalysis, rows: list[int]) -> Iterator[tuple[int, int]]:

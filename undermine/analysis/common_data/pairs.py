@@ -2,6 +2,7 @@
 
 Each pair says on which evidence, its *tier*:
 
+- `label`: both were made from the same bytes, which the node read or received; or which another node did, and sent on.
 - `value`: both operations contain the same text or number, and few other operations do.
 - `activity`: both are part of the handling of one message.
 - `remote`: one activity of another node sent the messages that led to them.
@@ -17,12 +18,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Literal, NamedTuple
 
 from undermine.analysis.common_data.activities import Activities
+from undermine.analysis.common_data.moved_data import MovedData
 from undermine.analysis.common_data.storage import Place, Storage, storage_operations
 from undermine.analysis.conflicts.origins import Origins
 from undermine.model.point import CLIENT
 
-Tier = Literal["value", "activity", "remote"]
-TIERS: tuple[Tier, ...] = ("value", "activity", "remote")
+Tier = Literal["label", "value", "activity", "remote"]
+TIERS: tuple[Tier, ...] = ("label", "value", "activity", "remote")
 """The best evidence first."""
 Tokens = Mapping[int, frozenset[str]]
 """By row: digests of the texts and numbers that the operation moved or named."""
@@ -42,8 +44,9 @@ class Pair(NamedTuple):
     """By value: the common tokens."""
 
 
-def related(origins: Origins, tokens: Tokens) -> list[Pair]:
+def related(origins: Origins, data: MovedData) -> list[Pair]:
     """All related pairs of a run."""
+    tokens, pieces = data.tokens, data.pieces
     operations = storage_operations(origins.analysis)
     activities = Activities(origins)
     rare = _rare(tokens)
@@ -59,8 +62,12 @@ def related(origins: Origins, tokens: Tokens) -> list[Pair]:
     def by_value(one: Storage) -> list[Hashable]:
         return [(node[one.row], token) for token in tokens.get(one.row, frozenset()) & rare]
 
+    def by_label(one: Storage) -> list[Hashable]:
+        return [(node[one.row], piece) for piece in pieces.get(one.row, frozenset())]
+
     found = [Pair(first, second, "activity") for first, second in _latest(origins, operations, by_activity)]
     known = {(pair.first.row, pair.second.row) for pair in found}
+    found += [Pair(first, second, "label") for first, second in _latest(origins, operations, by_label)]
     for first, second in _latest(origins, operations, by_value):
         found.append(Pair(first, second, "value", tokens[first.row] & tokens[second.row] & rare))
     for first, second in _latest(origins, operations, by_sender):

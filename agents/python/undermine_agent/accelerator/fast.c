@@ -10,6 +10,9 @@
 #error "builds without the interpreter's lock are not supported"
 #endif
 #include <frameobject.h>
+#if PY_VERSION_HEX < 0x030B0000
+#include <longintrepr.h>
+#endif
 #include <structmember.h>
 #if PY_VERSION_HEX >= 0x030B0000
 #include "internal/pycore_frame.h"
@@ -35,6 +38,8 @@
 #include "redirect.h"
 
 #include "heap.h"
+
+#include "labels.h"
 
 /* die(keeper, group, kill_file): kill this node at once; no other thread of this process runs Python code any more. */
 static PyObject *
@@ -181,6 +186,7 @@ static PyMethodDef functions[] = {
     {"socket_has", socket_has, METH_VARARGS, NULL},
     {"use_ports", use_ports, METH_VARARGS, NULL},
     {"redirect", redirect, METH_VARARGS, NULL},
+    {"own", own, METH_O, NULL},
     {NULL},
 };
 

@@ -36,6 +36,7 @@ class ContentAgent(Agent):
         fast.leave_bytes_to_python()
         super().__init__(config)
         self.tokens = self.operations["content.tokens"]
+        self.notes_tokens = bool(config.get("content"))
 
     perform: Any = Core.perform  # the accelerator's would record without `finish`
 
@@ -43,7 +44,7 @@ class ContentAgent(Agent):
         try:
             return super().finish(call, result, size, error, args)
         finally:
-            if error is None:
+            if error is None and self.notes_tokens:
                 self._note_tokens(call, result, args)
 
     def _note_tokens(self, call, result, args) -> None:

@@ -76,12 +76,12 @@ def _opened(agent, operation, subject, filename, nested, do, undo, fd_of):
             raise call.error from None
         raise
     agent.paths.fds[fd_of(result)] = subject
-    agent.leave(call)
-    if call.error is not None:
+    try:
+        return agent.finish(call, result, 0, None, (filename,))
+    except BaseException:
         agent.paths.fds.pop(fd_of(result), None)
         undo(result)
-        raise call.error
-    return result
+        raise
 
 
 def _hook_open(agent) -> None:

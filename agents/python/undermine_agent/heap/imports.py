@@ -14,14 +14,13 @@ import marshal
 import os
 import sys
 
+from undermine_agent.heap import rewriting
 from undermine_agent.heap.accesses import hooks
 from undermine_agent.heap.names import target_modules
-from undermine_agent.heap.rewriting import HOOK, rewritten
+from undermine_agent.heap.rewriting import HOOK
 from undermine_agent.interpreter import forks
 from undermine_agent.names.sites import is_hosts
 from undermine_agent.patching.patch import dressed
-
-_AGENT = os.path.dirname(os.path.abspath(__file__))
 
 
 def install(agent) -> None:
@@ -29,16 +28,21 @@ def install(agent) -> None:
     setattr(builtins, HOOK, hook)
     if not agent.config["heap"]:
         return
-    rewritten_modules: set = set()
-    atexit.register(_outlive_builtins, rewritten_modules, hook)
-    kept = Kept(agent.config.get("accelerator", ""))
-    loader = external.SourceFileLoader
     counts = target_modules(agent.sites.packages)
     every = not agent.sites.packages
+    kept = Kept(agent.config.get("accelerator", ""), "heap", (rewriting.__file__,), rewriting.rewritten)
+    rewrite_modules(agent, kept, lambda name, path: is_hosts(path) if every else counts(name), HOOK, hook)
+
+
+def rewrite_modules(agent, kept: Kept, counts, name: str, hook) -> None:
+    """From now on, give modules that count, by `counts(name, path)`, the code that `kept` makes of their source."""
+    rewritten_modules: set = set()
+    atexit.register(_outlive_builtins, rewritten_modules, name, hook)
+    loader = external.SourceFileLoader
     original = loader.get_code
 
     def get_code(self, fullname):
-        if type(self) is not loader or agent.off or not (is_hosts(self.path) if every else counts(fullname)):
+        if type(self) is not loader or agent.off or not counts(fullname, self.path):
             return original(self, fullname)
         state = agent.thread_state()
         busy, state.busy = state.busy, True
@@ -56,44 +60,55 @@ def install(agent) -> None:
     loader.get_code = dressed(get_code, original)  # type: ignore[method-assign]
 
 
-def _outlive_builtins(names: set, hook) -> None:
+def _outlive_builtins(names: set, builtin: str, hook) -> None:
     """Give rewritten modules the hook themselves. Python restores its own builtins before it destroys the last objects, whose
     `__del__` may use the hook."""
     for name in names:
         module = sys.modules.get(name)
         if module is not None:
-            vars(module).setdefault(HOOK, hook)
+            vars(module).setdefault(builtin, hook)
 
 
 class Kept:
-    """Rewritten code in a folder, by what it was made from."""
+    """Rewritten code in a folder, by what it was made from: the source, and the files that rewrite it."""
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, kind: str, makers, rewrite):
         self.folder = folder
+        self.kind = kind
+        self.makers = makers
+        self.rewrite = rewrite
         self.made_by = b""
 
     def code(self, source: bytes, path: str):
         if not self.folder:
-            return _rewritten(source, path)
-        file = os.path.join(self.folder, "heap-" + self._digest(source, path))
+            return self._rewritten(source, path)
+        file = os.path.join(self.folder, "%s-%s" % (self.kind, self._digest(source, path)))
         try:
             with open(file, "rb") as stored:
                 return marshal.loads(stored.read())
         except (OSError, EOFError, ValueError, TypeError):
             pass
-        code = _rewritten(source, path)
+        code = self._rewritten(source, path)
         self._keep(file, marshal.dumps(code))
         return code
 
     def _digest(self, source: bytes, path: str) -> str:
         if not self.made_by:
-            with open(os.path.join(_AGENT, "rewriting.py"), "rb") as file:
-                self.made_by = file.read()
+            for name in self.makers:
+                with open(name, "rb") as file:
+                    self.made_by += file.read()
         about = ("%x %d %s" % (sys.hexversion, sys.flags.optimize, path)).encode("utf-8", "backslashreplace")
         digest = forks.load("_blake2", "blake2b")(digest_size=16)
         for part in (self.made_by, about, source):
             digest.update(b"%d " % len(part) + part)
         return digest.hexdigest()
+
+    def _rewritten(self, source: bytes, path: str):
+        """Python warns about the source when it compiles the module itself."""
+        quiet = forks.load("warnings", "catch_warnings")
+        with quiet():
+            forks.load("warnings", "simplefilter")("ignore")
+            return self.rewrite(source, path)[0]
 
     @staticmethod
     def _keep(file: str, data: bytes) -> None:
@@ -105,11 +120,3 @@ class Kept:
             os.replace(temporary, file)
         except OSError:
             pass
-
-
-def _rewritten(source: bytes, path: str):
-    """Python warns about the source when it compiles the module itself."""
-    quiet = forks.load("warnings", "catch_warnings")
-    with quiet():
-        forks.load("warnings", "simplefilter")("ignore")
-        return rewritten(source, path)[0]

@@ -50,13 +50,17 @@ _WAITS = (_ast.Await, _ast.Yield, _ast.YieldFrom)
 _LOAD = _ast.Load()
 
 
-def rewritten(source: bytes, path: str):
-    """The code of a module with hooks, and the names of the functions that have none."""
+def rewritten(source: bytes, path: str, rewrite=None):
+    """The code of a module with hooks, and the names of the functions that have none.
+
+    `rewrite(tree, left_alone)` returns the tree with hooks, except in functions that are to be left alone.
+    """
     plain = compile(source, path, "exec", dont_inherit=True)
     left_alone: dict = {}
     while True:
         tree = compile(source, path, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-        code = compile(_Module(tree, left_alone).tree, path, "exec", dont_inherit=True)
+        tree = rewrite(tree, left_alone) if rewrite is not None else _Module(tree, left_alone).tree
+        code = compile(tree, path, "exec", dont_inherit=True)
         found = moved(plain, code)
         if found.keys() <= left_alone.keys():
             # Functions that cannot be told apart by name and line are as good as none.
@@ -196,9 +200,9 @@ class _Module:
         if not number:
             self.numbers += 1
             number = self.numbers
-        site = _ast.Tuple([_placed(_ast.Constant(each, None), at) for each in (kind, name, number)], _LOAD)
-        key = _ast.Tuple([_placed(site, at), *parts], _LOAD)
-        return _placed(_ast.Subscript(_placed(_ast.Name(HOOK, _LOAD), at), _placed(key, at), _LOAD), at)
+        site = _ast.Tuple([placed(_ast.Constant(each, None), at) for each in (kind, name, number)], _LOAD)
+        key = _ast.Tuple([placed(site, at), *parts], _LOAD)
+        return placed(_ast.Subscript(placed(_ast.Name(HOOK, _LOAD), at), placed(key, at), _LOAD), at)
 
     def _pair(self) -> int:
         self.numbers += 1
@@ -247,7 +251,7 @@ class _Module:
         container = self._attribute(node.value, stores) if of_attribute else self.visit(node.value)
         if type(key) is _ast.Slice or _waits(key):
             node.slice = self.visit(key)
-            node.value = self._hook(node.value, kind, _placed(_ast.Constant(Ellipsis, None), node), container, number=number)
+            node.value = self._hook(node.value, kind, placed(_ast.Constant(Ellipsis, None), node), container, number=number)
         elif self._simple(key):
             node.value = self._hook(node.value, kind, _copied(key), container, number=number)
         else:
@@ -322,7 +326,7 @@ class _Module:
 
     def _test(self, node):
         if type(node.test) is _ast.Attribute:
-            test, node.test = self._whole(node.test), _placed(_ast.Constant(None, None), node)
+            test, node.test = self._whole(node.test), placed(_ast.Constant(None, None), node)
             self._generic(node)
             node.test = test
             return node
@@ -399,7 +403,7 @@ _WITH_LATER_KEY = {
 }  # fmt: skip
 
 
-def _placed(node, at):
+def placed(node, at):
     """The node at the place of another one."""
     node.lineno, node.col_offset = at.lineno, at.col_offset
     node.end_lineno, node.end_col_offset = at.end_lineno, at.end_col_offset
@@ -408,10 +412,10 @@ def _placed(node, at):
 
 def _copied(node):
     if type(node) is _ast.Tuple:
-        return _placed(_ast.Tuple([_copied(each) for each in node.elts], _LOAD), node)
+        return placed(_ast.Tuple([_copied(each) for each in node.elts], _LOAD), node)
     if type(node) is _ast.Name:
-        return _placed(_ast.Name(node.id, _LOAD), node)
-    return _placed(_ast.Constant(node.value, None), node)
+        return placed(_ast.Name(node.id, _LOAD), node)
+    return placed(_ast.Constant(node.value, None), node)
 
 
 def _children(node):
