@@ -29,6 +29,7 @@ class LabelAgent(ContentAgent):
     def begin_labels(self) -> None:
         self.labels_operation = self.operations["content.labels"]
         self.labelling = True
+        table.begin()
 
     def after_fork(self) -> None:
         """Values that the child has inherited keep the labels of its parent."""

@@ -41,6 +41,11 @@ labels: dict = {}
 _state = [0, 0, SWEEP_VALUES]  # values and bytes since the last sweep; the number of values that the next one waits for
 
 
+def begin() -> None:
+    """Let hooks work from now on: an empty table says that nothing has labels."""
+    labels[0] = None, (), None
+
+
 def clear() -> None:
     labels.clear()
 
