@@ -153,8 +153,7 @@ def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Rec
 
 def pairs_of(trace: Path) -> Pairs:
     analysis = analyse(read_columns(trace))
-    data = moved_data(analysis)
-    found = related(Origins(analysis), data.tokens)
+    found = related(Origins(analysis), moved_data(analysis))
     rows = {row for pair in found for row in (pair.first.row, pair.second.row)}
     tiers = Counter(pair.tier for pair in found)
     return Pairs(len(analysis), len(rows), dict(tiers), len({_sites(pair, analysis.columns.stack) for pair in found}))
@@ -209,7 +208,7 @@ def _recording(rows: Sequence[Row]) -> str:
 
 
 def _pairs(rows: Sequence[Row]) -> str:
-    head = ("target", "events", "storage operations", "by value", "by activity", "remote", "call sites")
+    head = ("target", "events", "storage operations", "by label", "by value", "by activity", "remote", "call sites")
     body = [
         (row.target, *map(str, (one.events, one.operations, *(one.by_tier.get(tier, 0) for tier in get_args(Tier)), one.sites)))
         for row in rows

@@ -1,10 +1,13 @@
 """Measures labels: precision and recall on flows with known truth, and the cost of recording them.
 
-The flows are those of `tests/agent/labels/flows.py`. Precision and recall of one flow count pairs: an element of the result, and a
-byte that it was made from. A flow without labels has precision 1, one without a truth has recall 1. Each flow counts the same.
+The flows are those of `tests/agent/labels/flows.py`. Precision and recall of one flow count pairs: an element of the result, and
+a byte that it was made from. A flow without labels has precision 1, one without a truth has recall 1. Each flow counts the same.
 
-The cost is a ratio of medians, as in `bench.heap`: the CPU of all processes of a run, and the time from the first client operation
-to the last, in turn with a full trace, with tokens of contents, and with labels.
+The other kinds of evidence of `deminer` are measured against labels: a pair of operations is right if they have common bytes, and
+a pair of call sites that labels relate is found if the other evidence relates it too.
+
+The cost is a ratio of medians, as in `bench.heap`: the CPU of all processes of a run, and the time from the first client
+operation to the last, in turn with a full trace, with tokens of contents, and with labels.
 
     python -m bench.labels [flows | ROUNDS [SYSTEM …]]
 """
@@ -24,8 +27,15 @@ import msgspec
 
 from bench.processes import children_cpu_s, linked, set_up
 from bench.trace import EXAMPLES, NS
+from undermine.analysis.common_data.labels import LABELS, Piece
+from undermine.analysis.common_data.moved_data import MovedData, moved_data
+from undermine.analysis.common_data.pairs import TIERS, Pair, Tier, related
+from undermine.analysis.common_data.storage import Storage
+from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.pipeline import analyse
 from undermine.config.load import load
 from undermine.model.codec import read_columns
+from undermine.model.columns import Columns
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions
 from undermine.resources import python_agent_dir
@@ -39,6 +49,7 @@ KINDS = {
     "traced": Conditions(observe_all=True),
     "content": Conditions(observe_all=True, content=True),
     "labels": Conditions(observe_all=True, labels=True),
+    "both": Conditions(observe_all=True, content=True, labels=True),
 }
 ROUNDS = 5
 
@@ -89,6 +100,38 @@ def flows(python: str = sys.executable) -> dict[str, Flow]:
     return {name: msgspec.convert(flow, Flow) for name, flow in json.loads(done.stdout)["flows"].items()}
 
 
+class Tiers(msgspec.Struct, frozen=True):
+    """The pairs of one kind of evidence, compared with labels."""
+
+    pairs: int
+    precision: float
+    recall: float
+
+
+def against_labels(columns: Columns) -> dict[Tier, Tiers]:
+    """Compare the evidence of one run with its labels."""
+    analysis = analyse(columns)
+    data = moved_data(analysis)
+    by_tier: dict[Tier, list[Pair]] = {tier: [] for tier in TIERS}
+    for pair in related(Origins(analysis), data):
+        by_tier[pair.tier].append(pair)
+    wanted = {_sites(pair, columns) for pair in by_tier["label"]}
+    found = {}
+    for tier, pairs in by_tier.items():
+        right = sum(bool(_pieces(data, pair.first) & _pieces(data, pair.second)) for pair in pairs)
+        known = {_sites(pair, columns) for pair in pairs} & wanted
+        found[tier] = Tiers(len(pairs), round(right / max(len(pairs), 1), 3), round(len(known) / max(len(wanted), 1), 3))
+    return found
+
+
+def _pieces(data: MovedData, stored: Storage) -> frozenset[Piece]:
+    return data.pieces.get(stored.row, frozenset())
+
+
+def _sites(pair: Pair, columns: Columns) -> tuple[int, int]:
+    return int(columns.stack[pair.first.row]), int(columns.stack[pair.second.row])
+
+
 def compare(name: str, rounds: int) -> dict[str, object]:
     """Run one system in turn with each kind of recording. The first round fills caches and does not count."""
     set_up(EXAMPLES / name)
@@ -101,7 +144,9 @@ def compare(name: str, rounds: int) -> dict[str, object]:
                 print(f"{name} {kind}: {json.dumps(one)}", file=sys.stderr)
                 if number:
                     some.append(one)
-    return {key: ratios(runs, key) for key in ("cpu_s", "workload_s", "events", "labelled")}
+        tiers = against_labels(read_columns(Path(runs["both"][-1]["trace"])))
+    costs = {key: ratios(runs, key) for key in ("cpu_s", "workload_s", "events", "labelled")}
+    return costs | {"tiers": msgspec.to_builtins(tiers)}
 
 
 def ratios(runs: Mapping[str, Sequence[Mapping[str, Any]]], key: str) -> dict[str, float]:
@@ -131,7 +176,8 @@ def one(home: Path, kind: str, number: int) -> dict[str, object]:
         "status": view.record.status,
         "outcome": view.record.workload.outcome,
         "events": len(columns),
-        "labelled": len(columns.find("content.labels")),
+        "labelled": len(columns.find(LABELS)),
+        "trace": str(RunDir(folder).trace),
     }
 
 

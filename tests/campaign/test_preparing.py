@@ -19,6 +19,7 @@ from undermine.model.faults import FaultLimits, fault_kind
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import NodeInfo, RunView, Settling, Verdict
+from undermine.protocols import History
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_baseline, load_view, save_record
 from undermine.testing import event
@@ -290,3 +291,29 @@ def test_a_checker_that_is_unknown_even_without_a_fault_is_named_once(tmp_path: 
     stage.run()
     stage.run()
     assert stage.warnings == ["the checker mine answers unknown even without a fault: the history has no operation 'put'"]
+
+
+class FollowsData:
+    """A strategy that asks for labels."""
+
+    name = summary = "follows"
+    labels = True
+
+    def propose(self, history: History) -> tuple[Plan, ...]:
+        return ()
+
+
+def test_labels_are_recorded_in_fault_free_runs_until_one_fails(tmp_path: Path, store: CampaignStore) -> None:
+    stage = Stage(tmp_path, store)
+    conditions = stage.runner.conditions
+    slow = lambda count, plan: conditions[-1].labels and count > 1  # noqa: E731
+    experiments = PlanRunner(stage.engine, store, [FailsNth(stage.runner, slow)], stage.heard.append)  # type: ignore[arg-type]
+    experiments.ask([FollowsData()])
+    limits = FaultLimits(node_roles={"n1": "server"})
+    Preparing(stage.engine, store, experiments, lambda: limits).run()  # type: ignore[arg-type]
+    assert [each.labels for each in conditions] == [True, True, False, False, *[False] * (len(conditions) - 4)]
+    assert len(conditions) > 4, "benign runs have none either"
+    statuses = [run.status for run in store.past_runs(kind=BASELINE)]
+    assert statuses == ["fired"] * 3, "the run that failed was repeated"
+    assert not [text for text in stage.warnings if "flaky" in text]
+    assert any("with labels" in news.text for news in stage.heard if news.kind == "broken")

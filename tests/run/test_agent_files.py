@@ -148,3 +148,11 @@ def test_the_agent_of_clients_watches_and_nothing_is_done_to_it(config: Config, 
     assert made["adapters"] == [{"adapter": name} for name in config.roles["store"].adapters] != []
     assert "observe" not in made
     assert "stacks_signal" not in made
+
+
+def test_agents_follow_data_only_if_the_run_asks_for_it(config: Config, tmp_path: Path) -> None:
+    infos = nodes("a", "b", "c")
+    assert "labels" not in files(config, tmp_path, infos).make(infos[0], 1)
+    asked = AgentFiles(config, RunDir(tmp_path / "run"), infos, Plan(), tmp_path / "s.sock", labels=True)
+    assert asked.make(infos[0], 1)["labels"] is True
+    assert asked.make_client()["labels"] is False, "a client may get functions with hooks"

@@ -9,7 +9,7 @@ from undermine.model.columns import Columns
 from undermine.model.faults import POWER_LOSS, Crash, FaultLimits, PowerLoss, Reboot
 from undermine.model.plan import At, Plan, Then
 from undermine.model.point import Point, client_point
-from undermine.protocols import History, PastRun, Profile
+from undermine.protocols import History, PastRun, Profile, asked_by
 from undermine.strategies.deminer import Deminer
 from undermine.testing import CAPABILITIES, history
 
@@ -182,6 +182,14 @@ def test_it_observes_contents_only_while_it_learns() -> None:
     list(strategy.propose(told(handled("a", "b"))))
     assert not strategy.content
     assert not Deminer(Deminer.Options(content=False)).content
+
+
+def test_it_follows_data_only_if_the_user_asks_for_it_and_while_it_learns() -> None:
+    assert not Deminer().labels
+    strategy = Deminer(Deminer.Options(labels=True))
+    assert "labels" in asked_by(strategy)
+    list(strategy.propose(told(handled("a", "b"))))
+    assert "labels" not in asked_by(strategy)
 
 
 def test_an_operation_that_was_seen_often_is_counted_from_the_first_one() -> None:

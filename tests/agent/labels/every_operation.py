@@ -155,6 +155,23 @@ def in_place(data):
     say(array, stream.getvalue(), [line for line in stream], list(io.StringIO("a\nb")))
 
 
+def iterators(data):
+    def fails():
+        yield data[:1]
+        raise KeyError("own")
+
+    for reads in (
+        lambda: b"".join(fails()), lambda: sum(map(int, ["1", "x"])), lambda: list(map(int, [data])),
+        lambda: bytearray().extend(fails()),
+        lambda: bytes(iter([1, 300])), lambda: "".join(), lambda: map(), lambda: bytearray(b"1").extend(),
+        lambda: bytearray().extend(x[0] for x in fails()), lambda: bytes(x for x in data[:3]), lambda: "".join({"a": data}),
+    ):  # fmt: skip
+        try:
+            say(reads())
+        except Exception as error:
+            say(type(error).__name__, error)
+
+
 def streams(data):
     def numbers():
         for x in data[:2]:
@@ -167,7 +184,7 @@ def streams(data):
 
 
 def main(data):
-    for function in (identity, exact_types, order, own_types, failing, in_place, streams):
+    for function in (identity, exact_types, order, own_types, failing, in_place, iterators, streams):
         say("---", function.__name__)
         function(data)
 

@@ -178,6 +178,15 @@ FLOWS = {
                [("oats", "B:oats"), (0, 8, "B:oats")]),
     "two messages in one buffer": ("x = a[20:23] + b[9:13]\nreturn x[3:]", [("oats", "B:oats")]),
     # --- beyond the common ways
+    "text of an object": (
+        "class X:\n    def __init__(self):\n        self.x, self.y = a[20:23].decode(), b.decode()\n"
+        "    def __str__(self):\n        return '<' + self.x + '>'\nreturn f'{X()}' + str(X())",
+        [(1, 4, "A:rye"), (6, 9, "A:rye")],
+    ),
+    "percent of an object": (
+        "class X:\n    def __str__(self):\n        return '<' + a[20:23].decode() + '>'\nreturn '%s' % X()",
+        [("rye", "A:rye")],
+    ),
     "number in base 16": ("return int(a[24:28], 16)", [(None, "A:4096")]),
     "translated": ("return a[20:23].translate(bytes(range(256)))", [("rye", "A:rye")]),
     "format of an item": ("return '{0[k]}!'.format({'k': a[20:23].decode()})", [("rye", "A:rye")]),

@@ -282,3 +282,29 @@ def test_accesses_to_the_heap_come_first(labelling: FakeTool) -> None:
 def test_the_agent_has_no_trouble(labelling: FakeTool) -> None:
     run(labelling, PROGRAM)
     assert not list(Path(labelling.trace_dir).glob("*.agent-error"))
+
+
+def test_keys_and_values_of_a_store(labelling: FakeTool, redis_port: int) -> None:
+    labelling.more_config["adapters"] = [{"adapter": "redis"}]
+    outcome = run(labelling, f"""
+        import redis
+
+        class Jobs:
+            def __init__(self, client):
+                self.client = client
+                with open("in", "rb") as file:
+                    self.client.unused = file.read()
+                    self.key, self.value = self.client.unused[:9].split(b"=")
+
+        def main():
+            jobs = Jobs(redis.Redis(port={redis_port}))
+            jobs.client.set(b"k:" + jobs.key, jobs.value)
+            value = jobs.client.get("k:key")
+            jobs.client.rpush("list", value[:2])
+            jobs.client.delete("plain")
+    """)
+    found = {target: texts for target, texts in flows(outcome).items() if target.startswith("db.")}
+    assert [texts for target, texts in found.items() if "SET" in target] == [["in 0-3", "in 4-9"]]
+    (pushed,) = (texts for target, texts in found.items() if "RPUSH" in target)
+    assert any(text.startswith("GET") and text.endswith(" 0-2") for text in pushed), pushed
+    assert not [target for target in found if "DEL" in target]

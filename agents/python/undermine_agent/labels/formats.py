@@ -334,8 +334,7 @@ def _decoder(read):
 
 def _encoder(read):
     def label(result, args, options):
-        inside = within(args[0])
-        if not inside or type(result) is not bytes:
+        if type(result) is not bytes or not within(args[0], True):
             return result
         places, found = _Places(read(result)), []
         for leaf in _leaves(args[0]):
@@ -364,7 +363,7 @@ def _find_leaves(value, found: list, depth: int) -> None:
     if type(value) in (*_TEXTS, int, float):
         found.append(value)
     elif depth and value is not None and type(value) is not bool:
-        for part in parts_of(value):
+        for part in parts_of(value, True):
             _find_leaves(part, found, depth - 1)
 
 

@@ -17,8 +17,8 @@ _specs, _specs_of_bytes = re.compile(_SPEC, re.DOTALL).finditer, re.compile(_SPE
 
 
 def formatted(result, value):
-    """The text of one value."""
-    if type(result) is not str:
+    """The text of one value. The text of an object of the target's own may have labels already."""
+    if type(result) is not str or type(value) not in _PLAIN and of(result):
         return result
     return put(result, placed_in(result, value))
 

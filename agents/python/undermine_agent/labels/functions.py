@@ -5,7 +5,7 @@ from __future__ import annotations
 from undermine_agent.labels.formatting import formatted
 from undermine_agent.labels.operators import elements
 from undermine_agent.labels.table import cut, joined, keep, labels, of, over, own, put, relabelled, shifted, within
-from undermine_agent.labels.texts import encoded, from_all
+from undermine_agent.labels.texts import encoded, from_all, noted
 
 _SEQUENCES = (str, bytes, bytearray)
 
@@ -38,7 +38,7 @@ def _bytes(result, args, options):
 
 
 def _listed(args, options):
-    """Read an iterator once, before the function does. A text is read as elements with their labels."""
+    """Read a text as elements with their labels."""
     if not args:
         return args, options
     first = args[0]
@@ -48,9 +48,10 @@ def _listed(args, options):
 
 
 def _collected(args, options):
-    if args and hasattr(args[0], "__next__"):
-        args = (list(args[0]), *args[1:])
-    return args, options
+    if not args or not hasattr(type(args[0]), "__next__"):
+        return args, options
+    seen: list = []
+    return (noted(args[0], seen), *args[1:]), options, (seen, *args[1:])
 
 
 def _viewed(result, args, options):
@@ -78,6 +79,8 @@ def _same(result, args, options):
 
 def _mapped(args, options):
     """`map(int, texts)`: give the function its stand-in, and the values their labels."""
+    if not args:
+        return args, options
     return (stand_in(args[0]), *map(elements, args[1:])), options
 
 

@@ -85,22 +85,24 @@ class Hooks:
     def through(self, function, rule):
         """A function that calls this one and labels the result."""
         label, prepare = rule if type(rule) is tuple else (rule, None)
-        guard = self.guard
+        guard, trouble = self.guard, self.trouble
 
         def call(*args, **options):
             if not labels:
                 return function(*args, **options)
-            if prepare is None:
-                return guard(label, function(*args, **options), args, options)
-            memo = options
-            try:
-                args, memo = prepare(args, options)
-            except Exception as error:
-                self.trouble(error)
-                return function(*args, **options)
-            return guard(label, function(*args, **options), args, memo)
+            return guard(label, function(*args, **options), args, options)
 
-        return call
+        def call_prepared(*args, **options):
+            if not labels:
+                return function(*args, **options)
+            try:
+                args, memo, *shown = prepare(args, options)
+            except Exception as error:
+                trouble(error)
+                return function(*args, **options)
+            return guard(label, function(*args, **options), shown[0] if shown else args, memo)
+
+        return call if prepare is None else call_prepared
 
     # --- installation
 

@@ -290,7 +290,7 @@ def _after_load(result, args, memo):
 
 def _dumped(args, options):
     """`json.dump(value, file)`: the parts that it writes have no labels of their own."""
-    stream, inside = (args[1] if len(args) > 1 else options.get("fp", options.get("file"))), within(args[0])
+    stream, inside = (args[1] if len(args) > 1 else options.get("fp", options.get("file"))), within(args[0], True)
     raw = _raw_of(stream) if type(stream) in _BUFFERED and inside else None
     if raw is not None:
         at = _begin((stream,), {})[1]["at"]

@@ -35,6 +35,7 @@ _UNUSED_REFERENCES = 3
 _LEAVES = (str, bytes, int, float, bytearray)
 _DEPTH_MAX = 6
 _ELEMENTS_MAX = 2000
+_CODE = (type(fast), type(fast.load), type(len))
 
 labels: dict = {}
 """By address: the value, its segments, and the value that it is a copy of."""
@@ -200,14 +201,14 @@ def _coarse(segments) -> list:
 # --- values in containers
 
 
-def within(value) -> list:
-    """The segments of all values in a value: in containers, and in attributes of objects."""
+def within(value, objects: bool = False) -> list:
+    """The segments of all values in a value: in containers and, if asked for, in attributes of objects."""
     found: list = []
-    _collect(value, found, _DEPTH_MAX, [_ELEMENTS_MAX])
+    _collect(value, found, _DEPTH_MAX, [_ELEMENTS_MAX], objects)
     return found
 
 
-def _collect(value, found: list, depth: int, left: list) -> None:
+def _collect(value, found: list, depth: int, left: list, objects: bool) -> None:
     entry = labels.get(id(value))
     if entry is not None:
         found.extend(entry[1])
@@ -215,13 +216,13 @@ def _collect(value, found: list, depth: int, left: list) -> None:
     cls = type(value)
     if cls in _LEAVES or not depth or left[0] <= 0:
         return
-    for part in parts_of(value):
+    for part in parts_of(value, objects):
         left[0] -= 1
-        _collect(part, found, depth - 1, left)
+        _collect(part, found, depth - 1, left, objects)
 
 
-def parts_of(value):
-    """The values in a container or object; nothing whose reading would run the target's code."""
+def parts_of(value, objects: bool):
+    """The values in a container, or in attributes of an object; nothing whose reading would run the target's code."""
     if isinstance(value, dict):
         return [part for item in list(dict.items(value)) for part in item]
     if isinstance(value, list):
@@ -230,7 +231,7 @@ def parts_of(value):
         return tuple.__iter__(value)
     if isinstance(value, (set, frozenset)):
         return list(value) if type(value) in (set, frozenset) else ()
-    if isinstance(value, type):
+    if not objects or isinstance(value, type):
         return ()
     try:
         return list(object.__getattribute__(value, "__dict__").values())
@@ -256,7 +257,7 @@ def relabelled(value, label, depth: int = _DEPTH_MAX):
             if type(key) in _LEAVES:
                 label(key)
             _replace(value, key, part, relabelled(part, label, depth - 1))
-    elif not isinstance(value, type):
+    elif cls not in _CODE and not isinstance(value, type) and not hasattr(cls, "_member_map_"):  # members of an enum aren't new
         try:
             names = object.__getattribute__(value, "__dict__")
         except (AttributeError, TypeError):

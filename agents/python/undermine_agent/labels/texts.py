@@ -130,12 +130,18 @@ def _lines(result, args, options):
 # --- texts that are put together
 
 
+def noted(values, seen: list):
+    """The same values; `seen` has those that have been read. An iterator can be read only once."""
+    for value in values:
+        seen.append(value)
+        yield value
+
+
 def _collected(args, options):
-    """Read the parts before they are joined: an iterator can be read once."""
-    text, parts = args[0], args[1]
-    if type(parts) not in (list, tuple) and hasattr(parts, "__iter__"):
-        parts = list(elements(parts))
-    return (text, parts), options
+    if len(args) != 2 or type(args[1]) in (list, tuple) or not hasattr(type(args[1]), "__iter__"):
+        return args, options
+    seen: list = []
+    return (args[0], noted(elements(args[1]), seen)), options, (args[0], seen)
 
 
 def _joined(result, args, options):
@@ -182,9 +188,11 @@ def _replaced(result, args, options):
 
 
 def _sized(args, options):
-    if len(args) > 1 and type(args[1]) not in (*_SEQUENCES, memoryview) and hasattr(args[1], "__iter__"):
-        args = (args[0], list(args[1]), *args[2:])
-    return args, {**options, "": len(args[0])}
+    memo = {"": len(args[0])}
+    if len(args) != 2 or type(args[1]) in (*_SEQUENCES, memoryview) or not hasattr(type(args[1]), "__iter__"):
+        return args, memo
+    seen: list = []
+    return (args[0], noted(args[1], seen)), memo, (args[0], seen)
 
 
 def _extended(result, args, options):
