@@ -213,7 +213,7 @@ if __name__ == "__main__" and len(sys.argv) > 1:
         assert not left_alone, left_alone
         hooks = Hooks(lambda error: print("trouble", repr(error)))
         hooks.install(lambda name, hook: hook(import_module(name)) if name != "msgpack" else None)
-        setattr(builtins, HOOK, hooks)
+        setattr(builtins, HOOK, hooks.builtin())
         if mode == "labels":
             message = table.put(message, [(0, len(message), 1, 0, len(message), True)])
     exec(code, names)

@@ -314,7 +314,7 @@ def main(agent_dir, accelerators=""):
         hook(module)
 
     hooks.install(when_imported)
-    setattr(builtins, HOOK, hooks)
+    setattr(builtins, HOOK, hooks.builtin())
     flows = {}
     for name, (body, truth) in FLOWS.items():
         try:

@@ -226,7 +226,7 @@ PyInit_fast(void)
     if (module == NULL || add_type(module, "ThreadState", &StateType) < 0 || add_type(module, "Writer", &WriterType) < 0 ||
         add_type(module, "Subject", &SubjectType) < 0 || add_type(module, "Operation", &OperationType) < 0 ||
         add_type(module, "Call", &CallType) < 0 || add_type(module, "Core", &CoreType) < 0 ||
-        add_type(module, "Hooks", &HooksType) < 0 || add_type(module, "Original", &OriginalType) < 0 || add_type(module, "Method", &MethodType) < 0 || add_type(module, "Lasting", &LastingType) < 0) {
+        add_type(module, "Hooks", &HooksType) < 0 || add_type(module, "LabelHooks", &LabelHooksType) < 0 || add_type(module, "Original", &OriginalType) < 0 || add_type(module, "Method", &MethodType) < 0 || add_type(module, "Lasting", &LastingType) < 0) {
         return NULL;
     }
     pthread_atfork(NULL, NULL, in_child);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 
+from undermine_agent.interpreter import fast
 from undermine_agent.labels import formats, functions, operators, streams, texts
 from undermine_agent.labels.table import labels
 
@@ -49,6 +50,7 @@ class Hooks:
         self.trouble = trouble
         self.methods: dict = {}
         self.class_methods: dict = {}
+        self.loops = dict.fromkeys(map(id, (str, bytes, bytearray, *operators.LINES)))
         self.kinds = operators.hooks(self.guard)
         self.kinds["."] = self._method
         self.kinds["()"] = functions.stand_in
@@ -56,6 +58,12 @@ class Hooks:
 
     def __getitem__(self, parts):
         return self.kinds[parts[0]](*parts[1:])
+
+    def builtin(self):
+        """The object for rewritten code: this one, or one of the accelerator, which asks this one only if labels may flow."""
+        if fast.module is None:
+            return self
+        return fast.module.LabelHooks(self.__getitem__, labels, self.methods, self.loops, functions.by_address)
 
     def guard(self, label, result, *args):
         try:

@@ -19,7 +19,7 @@ _OF_THE_LIBRARY = frozenset(("asyncio.streams",))
 
 def install(agent) -> None:
     hooks = flows.Hooks(agent._note)
-    setattr(builtins, HOOK, hooks)
+    setattr(builtins, HOOK, hooks.builtin())
     if not agent.config["labels"]:
         return
     if agent.config.get("heap"):
@@ -28,7 +28,7 @@ def install(agent) -> None:
     hooks.install(agent.imports.add)
     makers = [shared.__file__, *(os.path.join(os.path.dirname(rewriting.__file__), name) for name in _MAKERS)]
     kept = Kept(agent.config.get("accelerator", ""), "labels", makers, _rewritten)
-    rewrite_modules(agent, kept, _counts, HOOK, hooks)
+    rewrite_modules(agent, kept, _counts, HOOK, hooks.builtin())
     agent.begin_labels()
 
 

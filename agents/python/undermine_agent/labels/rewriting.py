@@ -2,7 +2,7 @@
 
 A hook is a subscript: `a + b` becomes `HOOK["+", a, b]`, and the hook adds. A subscript isn't a call: the ordinals of call
 sites, which count calls, stay. A call stays a call. The hook gets only the function, or the object whose method is called,
-and may return a stand-in: `HOOK[".", "join", text](parts)`. Nothing is evaluated twice or in another order.
+and may return a stand-in: `HOOK[".", "join", text].join(parts)`. Nothing with an effect is evaluated twice or in another order.
 
 Calls have a hook only if the name of the function is one through which labels flow. A function whose call sites would move
 is left as it is.
@@ -191,11 +191,16 @@ class _Module:
 
     def _changed(self, node):
         target, kind = node.target, OPERATORS.get(type(node.op).__name__)
+        has_effect = not _has_no_effect(node.value)
         node.value = self.visit(node.value)
         if kind is None:
             return node
+        value = None
         if type(target) is _ast.Name:
             value = placed(_ast.Name(target.id, _LOAD), target)
+        elif type(target) is _ast.Attribute and type(target.value) is _ast.Name and not has_effect:
+            value = placed(_ast.Attribute(placed(_ast.Name(target.value.id, _LOAD), target.value), target.attr, _LOAD), target)
+        if value is not None:
             return placed(_ast.Assign([target], self._hook(node, kind + "=", value, node.value), None), node)
         target.value = self._hook(target.value, _CHANGES[type(target)], self.visit(target.value))
         if type(target) is _ast.Subscript:
@@ -220,6 +225,12 @@ def _deep(node):
         each = found.pop()
         yield each
         found.extend(_children(each))
+
+
+def _has_no_effect(node) -> bool:
+    """Can it not change which object a name is? It has only names, constants, attributes and operators."""
+    plain = (_ast.Constant, _ast.Name, _ast.Attribute, _ast.BinOp, _ast.operator, _ast.Load)
+    return all(isinstance(each, plain) for each in _deep(node))
 
 
 def _is_constant(node) -> bool:
