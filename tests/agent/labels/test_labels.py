@@ -163,6 +163,29 @@ def test_streams_of_asyncio(labelling: FakeTool) -> None:
     assert flows(outcome) == {"file.write out": ["accepted 6-11"], "net.send accepted": ["accepted 2-5"]}
 
 
+def test_files_made_from_sockets(labelling: FakeTool) -> None:
+    outcome = run(labelling, """
+        import socket
+
+        def main():
+            listener = socket.create_server(("127.0.0.1", 0))
+            client = socket.create_connection(listener.getsockname())
+            server = listener.accept()[0]
+            client.sendall(b"PUT\\nkey=value\\nrest")
+            with server.makefile("rb") as reading, server.makefile("wb") as writing:
+                method = reading.readline()
+                key, value = reading.readline().strip().split(b"=")
+                writing.write(b"got ")
+                writing.write(value)
+                writing.flush()
+                writing.write(b"plain")
+                writing.flush()
+            with open("out", "wb") as file:
+                file.write(key)
+    """)
+    assert flows(outcome) == {"net.send accepted": ["accepted 8-13"], "file.write out": ["accepted 4-7"]}
+
+
 def test_databases(labelling: FakeTool) -> None:
     outcome = run(labelling, """
         import sqlite3

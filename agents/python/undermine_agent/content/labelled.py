@@ -4,6 +4,7 @@ is followed by the labels of its data."""
 from __future__ import annotations
 
 import _io
+import _socket
 import os
 
 from undermine_agent.content.recording import ContentAgent
@@ -81,7 +82,9 @@ class LabelAgent(ContentAgent):
         if type(args[0] if args else None) is _io.FileIO:
             read_below(args[0], size, seq)
         buffer = next((each for each in args if type(each) in _BUFFERS), None)
-        if buffer is not None:
+        if type(buffer) is memoryview and type(buffer.obj) is not bytearray and isinstance(args[0], _socket.socket):
+            read_below(args[0], size, seq)  # into the buffer of a file that was made from the socket
+        elif buffer is not None:
             _fill(buffer, size, seq)
         return result
 
@@ -92,8 +95,9 @@ class LabelAgent(ContentAgent):
         if call.operation.name not in _SINKS:
             return []
         first = args[0] if args else None
-        if call.operation.name == "file.write" and type(first) is _io.FileIO and type(result) is int:
-            return written_below(first, result) or within(args[1:])
+        if type(result) is int and (type(first) is _io.FileIO or isinstance(first, _socket.socket)) and len(args) > 1:
+            below = written_below(first, result) if type(args[1]) is memoryview else []
+            return below or within(args[1:])
         return within(args)
 
     def _record(self, call, segments) -> None:

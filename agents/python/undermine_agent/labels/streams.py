@@ -1,8 +1,8 @@
 """Streams: in memory, and files with a buffer. Their contents have labels by position.
 
-The bytes of a buffered file are read and written in pieces of another size than the program's, by an object below. `Sources`
+The bytes of a buffered file are read and written in pieces of another size than the program's, by an object below. The `File`
 of that object says which positions of the file which operation has read; `pending` has the labels of positions that the program
-has written and that are not yet in the file.
+has written and that are not yet in the file. A file that was made from a socket has positions too: they are counted here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from _weakref import ref
 
 from undermine_agent.labels.operators import LINES
 from undermine_agent.labels.table import cut, joined, keep, of, over, put, relabelled, shifted, within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _READS_MAX = 256
 _PENDING_MAX = 1024
@@ -97,13 +101,16 @@ _IN_MEMORY = {
 class File:
     """The labels of an open file: of the bytes that were read, and of those that wait to be written."""
 
-    __slots__ = ("alive", "reads", "pending", "text_at")
+    __slots__ = ("alive", "reads", "pending", "text_at", "received", "written_at", "sent")
 
     def __init__(self, alive):
         self.alive = alive
         self.reads: list = []  # (begin, end, source) of each operation, by position
         self.pending: list = []  # segments by position
-        self.text_at = None  # the position of the program in a text file
+        self.text_at = None  # the position of the program in a text file, or in what a socket has received
+        self.received = 0  # bytes of a socket, which has no positions of its own
+        self.written_at = 0  # the same for bytes that the program has written to a file made from a socket
+        self.sent = 0
 
     def labels_at(self, begin: int, end: int) -> list:
         """The labels of bytes that have been read from these positions."""
@@ -137,18 +144,24 @@ def file_of(raw) -> File:
 
 def read_below(raw, size: int, source) -> None:
     """An operation has read these bytes into a buffer."""
-    end = raw.tell()
-    reads = file_of(raw).reads
-    reads.append((end - size, end, source))
-    del reads[:-_READS_MAX]
+    file = file_of(raw)
+    if type(raw) is _io.FileIO:
+        end = raw.tell()
+    else:
+        end = file.received = file.received + size
+    file.reads.append((end - size, end, source))
+    del file.reads[:-_READS_MAX]
 
 
 def written_below(raw, size: int) -> list:
     """The labels of bytes that have been written from a buffer to the file."""
     known = _files.get(id(raw))
-    if known is None or not known.pending:
+    if known is None or known.alive() is not raw:
         return []
-    end = raw.tell()
+    if type(raw) is _io.FileIO:
+        end = raw.tell() if known.pending else 0
+    else:
+        end = known.sent = known.sent + size
     found = cut(known.pending, end - size, end)
     known.pending = [each for each in known.pending if each[1] > end or each[0] < end - size]
     return found
@@ -156,8 +169,10 @@ def written_below(raw, size: int) -> list:
 
 def _raw_of(stream):
     below = stream.buffer if type(stream) is _io.TextIOWrapper else stream
-    raw = getattr(below, "raw", None)
-    return raw if type(raw) is _io.FileIO else None
+    raw: Any = getattr(below, "raw", None)
+    if type(raw) is _io.FileIO:
+        return raw
+    return raw._sock if type(raw).__name__ == "SocketIO" and type(raw).__module__ == "socket" else None
 
 
 def _begin(args, options):
@@ -166,12 +181,17 @@ def _begin(args, options):
     raw = _raw_of(stream)
     if raw is None:
         return args, {"raw": None}
-    if type(stream) is not _io.TextIOWrapper:
+    if not _counts_alone(stream, raw):
         return args, {"raw": raw, "at": _tell(stream)}
     file = file_of(raw)
     if file.text_at is None:
-        file.text_at = _tell(stream.buffer)
+        file.text_at = _tell(stream.buffer) if type(raw) is _io.FileIO else 0
     return args, {"raw": raw, "at": file.text_at}
+
+
+def _counts_alone(stream, raw) -> bool:
+    """Is the position of the program counted here? A text file's isn't known to the file, and a socket has none."""
+    return type(stream) is _io.TextIOWrapper or type(raw) is not _io.FileIO
 
 
 def _tell(stream) -> int:
@@ -193,7 +213,6 @@ def _from_file(result, args, memo):
     if raw is None or result is None:
         return result
     file, at = file_of(raw), memo["at"]
-    is_text = type(stream) is _io.TextIOWrapper
     if type(result) is list:
         for number, line in enumerate(result):
             size = _size(stream, line)
@@ -202,11 +221,12 @@ def _from_file(result, args, memo):
     elif type(result) is int:
         if args[1:] and type(args[1]) is bytearray:
             keep(args[1], file.labels_at(at, at + result))
+        at += result
     else:
         size = _size(stream, result)
         result = _labelled(result, file.labels_at(at, at + size), size)
         at += size
-    if is_text:
+    if _counts_alone(stream, raw):
         file.text_at = at
     return result
 
@@ -220,10 +240,8 @@ def _to_file(result, args, memo):
     raw, stream, data = memo["raw"], args[0], args[1]
     if raw is None:
         return result
-    file, at = file_of(raw), memo["at"]
-    size = _size(stream, data)
-    if type(stream) is _io.TextIOWrapper:
-        file.text_at = at + size
+    if type(stream) is _io.TextIOWrapper and type(raw) is _io.FileIO:
+        file_of(raw).text_at = memo["at"] + _size(stream, data)
     return result
 
 
@@ -233,12 +251,13 @@ def _before_written(args, options):
     raw = memo["raw"]
     if raw is not None and len(args) > 1:
         data = args[1]
-        segments = of(data)
+        file, at, segments = file_of(raw), memo["at"], of(data)
+        if type(raw) is not _io.FileIO:
+            at, file.written_at = file.written_at, file.written_at + _size(args[0], data)
         if segments:
             if type(data) is str and not data.isascii():
                 segments = over(_size(args[0], data), segments)
-            file = file_of(raw)
-            file.pending.extend(shifted(segments, memo["at"]))
+            file.pending.extend(shifted(segments, at))
             del file.pending[:-_PENDING_MAX]
     return args, memo
 
@@ -262,7 +281,7 @@ def _read_lines(stream):
         size = _size(stream, line)
         yield _labelled(line, file.labels_at(at, at + size), size)
         at += size
-        if type(stream) is _io.TextIOWrapper:
+        if _counts_alone(stream, memo["raw"]):
             file.text_at = at
 
 
@@ -282,9 +301,11 @@ def _after_load(result, args, memo):
     raw = memo["raw"]
     if raw is None:
         return result
-    segments = file_of(raw).labels_at(memo["at"], raw.tell())
-    if type(args[0]) is _io.TextIOWrapper:
-        file_of(raw).text_at = None
+    file = file_of(raw)
+    end = raw.tell() if type(raw) is _io.FileIO else file.received
+    segments = file.labels_at(memo["at"], end)
+    if _counts_alone(args[0], raw):
+        file.text_at = None if type(raw) is _io.FileIO else end
     return relabelled(result, lambda value: put(value, over(len(value) if type(value) in (str, bytes) else 1, segments)))
 
 
@@ -293,13 +314,13 @@ def _dumped(args, options):
     stream, inside = (args[1] if len(args) > 1 else options.get("fp", options.get("file"))), within(args[0], True)
     raw = _raw_of(stream) if type(stream) in _BUFFERED and inside else None
     if raw is not None:
-        at = _begin((stream,), {})[1]["at"]
+        at = _begin((stream,), {})[1]["at"] if type(raw) is _io.FileIO else file_of(raw).written_at
         file_of(raw).pending.extend((at, at + (1 << 40), *rest) for _, _, *rest in over(1, inside))
     return args, {"raw": raw}
 
 
 def _after_dump(result, args, memo):
-    if memo["raw"] is not None:
+    if type(memo["raw"]) is _io.FileIO:
         file_of(memo["raw"]).text_at = None
     return result
 
