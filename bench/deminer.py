@@ -26,6 +26,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from bench.fcatch import configuration, hunt_of, hunted, only_crashes
+from bench.labels import Tiers, against_labels, flows, quality
 from bench.news import print_news
 from bench.processes import set_up
 from bench.sieve import cell_of
@@ -60,9 +61,10 @@ RECORDED = {
     "test": Conditions(),
     "activity": Conditions(observe_all=True),
     "value": Conditions(observe_all=True, content=True),
+    "label": Conditions(observe_all=True, content=True, labels=True),
 }
 """The kinds of fault-free runs: without agents, as in a hunt, and observed as each kind of evidence needs."""
-GOALS = {"test": 1.2, "activity": 1.3, "value": 1.5}
+GOALS = {"test": 1.2, "activity": 1.3, "value": 1.5, "label": 4.0}
 RIVALS = ("random", "prefail")
 _NS = 1e9
 
@@ -109,6 +111,8 @@ class Row(msgspec.Struct, frozen=True):
     target: str
     recording: dict[str, Recording] = {}
     pairs: tuple[Pairs, ...] = ()
+    tiers: dict[str, Tiers] = {}
+    """The other kinds of evidence against labels."""
     hunt: Hunt | None = None
     rivals: tuple[Cell, ...] = ()
 
@@ -124,20 +128,22 @@ class Row(msgspec.Struct, frozen=True):
 # --- one target
 
 
-def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Recording], tuple[Path, ...]]:
-    """The seconds of fault-free runs of each kind, in turn, and the traces of those with everything. The first round fills
-    caches and does not count."""
-    seconds: dict[str, list[tuple[float, float]]] = {kind: [] for kind in RECORDED}
-    traces: list[Path] = []
+def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Recording], dict[str, list[Path]]]:
+    """The seconds and the traces of fault-free runs of each kind, in turn. The first round fills caches and does not count. Only
+    Python programs have labels."""
+    roles = configuration(target, PLAIN, options.seed, folder).roles.values()
+    kinds = {kind: how for kind, how in RECORDED.items() if kind != "label" or any(role.agent == "python" for role in roles)}
+    seconds: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
+    traces: dict[str, list[Path]] = {kind: [] for kind in kinds}
     with contextlib.ExitStack() as stack:
         runners = {}
-        for kind in RECORDED:
+        for kind in kinds:
             config = configuration(target, kind, options.seed, folder)
             build_agents(config, print_news)
             config = without_agents(config) if kind == PLAIN else config
             runners[kind] = stack.enter_context(open_engine(config, config.dir)).runner
         for number in range(ROUNDS + 1):
-            for kind, conditions in RECORDED.items():
+            for kind, conditions in kinds.items():
                 place = folder / target / kind / f"run-{number}"
                 view = runners[kind].execute(place, number + 1, Plan(), conditions=conditions)
                 if view.record.status == "broken":
@@ -147,8 +153,8 @@ def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Rec
                 print(f"{target} {kind}: {took[0]:.2f} s, workload {took[1]:.2f} s", file=sys.stderr, flush=True)
                 if number:
                     seconds[kind].append(took)
-                    traces += [RunDir(place).trace] if kind == "value" else []
-    return {kind: Recording(*zip(*found, strict=True)) for kind, found in seconds.items()}, tuple(traces)
+                    traces[kind].append(RunDir(place).trace)
+    return {kind: Recording(*zip(*found, strict=True)) for kind, found in seconds.items()}, traces
 
 
 def pairs_of(trace: Path) -> Pairs:
@@ -178,7 +184,8 @@ def row_of(target: str, options: Options, folder: Path) -> Row:
     row = Row(target)
     if {"recording", "pairs"} & set(options.parts):
         recording, traces = recorded(target, options, folder)
-        row = msgspec.structs.replace(row, recording=recording, pairs=tuple(map(pairs_of, traces[:2])))
+        tiers = against_labels(read_columns(traces["label"][-1])) if "label" in traces else {}
+        row = msgspec.structs.replace(row, recording=recording, pairs=tuple(map(pairs_of, traces["value"][:2])), tiers=tiers)
     if {"hunt", "rivals"} & set(options.parts):
         row = msgspec.structs.replace(row, hunt=hunt(target, options, folder))
     if "rivals" in options.parts:
@@ -196,15 +203,29 @@ def rival(target: str, strategy: str, options: Options, folder: Path) -> Config:
 
 
 def report(rows: Sequence[Row]) -> str:
-    parts = [_recording(rows), _pairs(rows), _hunts(rows), _bugs(rows)]
+    parts = [_recording(rows), _pairs(rows), _tiers(rows), _hunts(rows), _bugs(rows)]
     return "\n\n".join(filter(None, parts))
 
 
 def _recording(rows: Sequence[Row]) -> str:
     head = ("target", *(f"{kind} (goal {goal})" for kind, goal in GOALS.items()))
     shown = [row for row in rows if row.recording]
-    body = [(row.target, *("{workload_s}x ({run_s}x)".format(**row.slowdown(kind)) for kind in GOALS)) for row in shown]
+    body = [(row.target, *(_slower(row, kind) for kind in GOALS)) for row in shown]
     return f"Slowdown of the workload (of the whole run)\n{table(head, body)}" if body else ""
+
+
+def _slower(row: Row, kind: str) -> str:
+    return "{workload_s}x ({run_s}x)".format(**row.slowdown(kind)) if kind in row.recording else "-"
+
+
+def _tiers(rows: Sequence[Row]) -> str:
+    head = ("target", "evidence", "pairs", "precision", "recall", "recall of second call sites")
+    body = [
+        (row.target, tier, *map(str, (one.pairs, one.precision, one.recall, one.seconds)))
+        for row in rows
+        for tier, one in row.tiers.items()
+    ]
+    return f"Evidence against labels\n{table(head, body)}" if body else ""
 
 
 def _pairs(rows: Sequence[Row]) -> str:
@@ -274,9 +295,9 @@ def main() -> int:
             rows.append(row_of(target, options, Path(folder)))
         print(report(rows[-1:]), file=sys.stderr, flush=True)
     print(report(rows))
-    figures = {row.target: {kind: row.slowdown(kind) for kind in GOALS} for row in rows if row.recording}
-    said = msgspec.to_builtins((options, rows))
-    print(json.dumps({"bench": "deminer", **said[0], "slowdown": figures, "rows": said[1]}))
+    figures = {row.target: {kind: row.slowdown(kind) for kind in row.recording if kind in GOALS} for row in rows}
+    said = msgspec.to_builtins((options, rows, quality(flows())))
+    print(json.dumps({"bench": "deminer", **said[0], "slowdown": figures, "flows": said[2], "rows": said[1]}))
     return 0
 
 

@@ -18,6 +18,7 @@ ROW = bench.Row(
     "granary",
     {"plain": recording(1.0), "test": recording(1.1), "activity": recording(1.25), "value": recording(1.5)},
     (bench.Pairs(1000, 90, {"value": 20, "activity": 60}, 11),),
+    {"value": bench.Tiers(20, 0.6, 0.3, 0.9)},
     bench.Hunt(
         Cell(
             "deminer",
@@ -52,6 +53,10 @@ def test_the_tables_show_pairs_and_plans() -> None:
     lines = [line.split() for line in bench.report([ROW]).splitlines()]
     assert ["granary", "1000", "90", "0", "20", "60", "0", "11"] in lines
     assert ["granary", "40", "11", "1", "1", "2.0"] in lines
+
+
+def test_evidence_is_compared_with_labels() -> None:
+    assert ["granary", "value", "20", "0.6", "0.3", "0.9"] in [line.split() for line in bench.report([ROW]).splitlines()]
 
 
 def test_parts_that_did_not_run_have_no_table() -> None:
