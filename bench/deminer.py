@@ -34,6 +34,8 @@ from bench.sieve_tables import Cell, Points
 from bench.table import table
 from bench.trace import EXAMPLES, without_agents
 from undermine import plugins
+from undermine.agent_protocol import AGENTS
+from undermine.analysis.common_data.labels import LABELS
 from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.pairs import Pair, Tier, related
 from undermine.analysis.conflicts.origins import Origins
@@ -131,8 +133,10 @@ class Row(msgspec.Struct, frozen=True):
 def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Recording], dict[str, list[Path]]]:
     """The seconds and the traces of fault-free runs of each kind, in turn. The first round fills caches and does not count. Only
     Python programs have labels."""
-    roles = configuration(target, PLAIN, options.seed, folder).roles.values()
-    kinds = {kind: how for kind, how in RECORDED.items() if kind != "label" or any(role.agent == "python" for role in roles)}
+    own = configuration(target, PLAIN, options.seed, folder)
+    agents = [AGENTS[name] for role in own.roles if (name := own.runtime(role).name) in AGENTS]
+    has_labels = any(LABELS not in agent.operations_missing for agent in agents)
+    kinds = {kind: how for kind, how in RECORDED.items() if kind != "label" or has_labels}
     seconds: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
     traces: dict[str, list[Path]] = {kind: [] for kind in kinds}
     with contextlib.ExitStack() as stack:
