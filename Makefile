@@ -11,7 +11,7 @@ demo: $(READY)
 
 # One run decides: a test that fails now and then is a defect of the test or of the product.
 test: $(READY) lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,5 +29,6 @@ def store(tmp_path: Path) -> Iterator[CampaignStore]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take minutes, so that the others run beside them and not before."""
-    items.sort(key=lambda item: "first" not in item.keywords)
+    """Begin with the tests that take minutes, so that the others run beside them and not before; then with the longest files."""
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: ("first" not in item.keywords, -counts[item.path], item.path))
