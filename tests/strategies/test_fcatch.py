@@ -162,6 +162,22 @@ def test_the_remark_counts_doubtful_writes_apart() -> None:
     )
 
 
+def test_the_first_write_of_a_kind_stands_for_the_one_that_recovery_reads() -> None:
+    trace = Trace()
+    trace.did("file.list", "boot")
+    trace.did("client.op", "put", node="client")
+    for number in (1, 2):
+        for op in ("file.create", "file.write"):
+            trace.did(op, "save", target="job-<n>.log", resource=f"/1/job-{number}.log")
+    faulty = Trace()
+    faulty.events, faulty.now = list(trace.events[:2]), 100
+    for op in ("file.open", "file.read"):
+        faulty.did(op, "load", "boot", target="job-<n>.log", resource="/1/job-2.log", life=2)
+    plans, _ = predicted(trace, faulty)
+    moments = [final_at(plan.steps[0].trigger) for plan in plans]
+    assert {moment.nth for moment in moments if moment and moment.point.get("op") == "file.create"} == {1}
+
+
 def test_a_state_that_any_recovery_has_found_is_not_tried() -> None:
     plans, dropped = predicted(storing(), crashed(late=True))
     assert [point_at(plan.steps[0].trigger).get("op") for plan in plans] == ["file.create"]

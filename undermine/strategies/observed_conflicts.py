@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from undermine.analysis.conflicts.accesses import Access
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
@@ -22,6 +23,8 @@ from undermine.model.plan import At, Place, Then, Trigger
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.protocols import TargetProgram
 
+_ALIKE_MAX = 20
+"""At most this number of writes that leave the same kind of state are compared."""
 _NEAR_ROWS = 200
 """If no fault can hit an operation, one is searched for in this number of rows of the same thread or task."""
 
@@ -114,6 +117,18 @@ class _ObservedRun(Run):
     @cached_property
     def occurrences(self) -> Occurrences:
         return Occurrences(self.columns)
+
+    @cached_property
+    def _alike(self) -> dict[tuple[object, ...], list[int]]:
+        found: dict[tuple[object, ...], list[int]] = {}
+        for access in self.accesses:
+            if access.changes:
+                found.setdefault((self.site(access), access.resource.kin, access.effect), []).append(access.row)
+        return found
+
+    def alike(self, write: Access) -> list[int]:
+        """The writes at the same call stack that do the same to the same kind of resource, by time."""
+        return self._alike[self.site(write), write.resource.kin, write.effect]
 
     def moment(self, row: int, place: Place) -> Moment:
         count = self.occurrences.count
@@ -235,8 +250,20 @@ class ObservedConflicts:
 
 
 def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
-    """The moment at which a node of the role must crash, so that recovery finds this state. The run shows the write."""
-    row = pair.write.row
+    """The moment at which a node of the role must crash, so that recovery finds this state. The run shows the write.
+
+    Of all writes that leave such a state, the one that other runs find most easily stands for them.
+    """
+    moment = _crash_after(run, pair, pair.write.row, role)
+    if moment is None or moment.nth == 1:
+        return moment
+    others = (_crash_after(run, pair, row, role) for row in run.alike(pair.write)[:_ALIKE_MAX])
+    found = [other for other in others if other and (other.spot, other.place) == (moment.spot, moment.place)]
+    return min((moment, *found), key=lambda each: (not each.serving, each.nth))
+
+
+def _crash_after(run: _ObservedRun, pair: LeftBehind, row: int, role: str) -> Moment | None:
+    """The moment after the write in this row, or before it, if no recovery has found that nothing was written."""
     is_own = run.role(row) == role and pair.resource.kind != "object"
     if is_own and run.occurrences.can_be_hit[row]:
         return run.moment(row, "after" if pair.after else "before")
