@@ -81,9 +81,70 @@ def test_operations_reach_the_agent(tmp_path: Path) -> None:
     assert config.roles["store"].operations[1] == LogicalOperation("myapp.net:beat", "msg.recv", "=heartbeat")
 
 
+def test_keys_and_values_reach_the_agent_as_lists(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """\
+        operations = [
+            {function = "kv:Client.put", op = "db.write", store = "=kv", keys = "key", values = ["value", "=x"]},
+            {function = "kv:Client.get", op = "db.read", keys = ["1", "2.name"], values = "return[data]"},
+        ]
+        """,
+    )
+    assert told(config)["operations"] == [
+        {
+            "function": "kv:Client.put",
+            "op": "db.write",
+            "store": {"text": "kv"},
+            "keys": [{"argument": "key"}],
+            "values": [{"argument": "value"}, {"text": "x"}],
+        },
+        {
+            "function": "kv:Client.get",
+            "op": "db.read",
+            "keys": [{"argument": "1"}, {"argument": "2.name"}],
+            "values": [{"argument": "return[data]"}],
+        },
+    ]
+    assert msgspec.json.decode(msgspec.json.encode(config), type=Config) == config
+
+
 @for_each(
     ("lines", "line", "said"),
     [
+        (
+            'operations = [\n  {function = "a:b", op = "msg.send", keys = "x"}]',
+            7,
+            'operations.keys is only for "db.read", "db.write" and "db.commit", not for "msg.send"; remove it',
+        ),
+        (
+            'operations = [{function = "a:b", op = "db.write", keys = ["x", "y..z"]}]',
+            6,
+            'operations.keys must be a path that starts at a parameter, like "message.type" or "0[key]", or "=" and a text, '
+            'not "y..z"',
+        ),
+        (
+            'operations = [{function = "a:b", op = "db.write", keys = 1}]',
+            6,
+            'operations.keys must be a path, like "key", or a list of paths, not 1',
+        ),
+        (
+            'operations = [{function = "a:b", op = "db.write", keys = "return.path"}]',
+            6,
+            "operations.keys must be known before the function returns; start the path at a parameter",
+        ),
+        (
+            'operations = [{function = "a:b", op = "db.commit", keys = "x", values = "return"}]',
+            6,
+            "operations.values must be known before the function returns",
+        ),
+        (
+            'operations = [{function = "a:b", op = "db.read", keys = "x", values = ["return", "returned"]}]',
+            6,
+            'operations.values of a "db.read" are the values that it returned; start each path with "return"',
+        ),
+        ('operations = [{function = "a:b", op = "db.write", values = "x"}]', 6, "operations.values needs `keys`"),
+        ('operations = [{function = "a:b", op = "db.write", store = "=x"}]', 6, "operations.store needs `keys`"),
         ("operations = 1", 6, "roles.store.operations must be a list of tables"),
         ('operations = ["x"]', 6, "roles.store.operations must be a table"),
         ('operations = [{op = "msg.send"}]', 6, "roles.store.operations.function is missing"),

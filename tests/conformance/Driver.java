@@ -46,6 +46,7 @@ public final class Driver {
     private static boolean other;
 
     private volatile String mood = "calm";
+    private final Map<String, byte[]> values = new ConcurrentHashMap<String, byte[]>();
     private final Map<String, Object> open = new ConcurrentHashMap<>();
     private final Map<String, BlockingQueue<String[]>> queues = new ConcurrentHashMap<>();
     private final Map<String, Thread> threads = new ConcurrentHashMap<>();
@@ -391,6 +392,24 @@ public final class Driver {
         mood = kind;
     }
 
+    private String keep(String key, String value) {
+        stored(key, value.getBytes(StandardCharsets.UTF_8));
+        return null;
+    }
+
+    private void stored(String key, byte[] value) {
+        values.put(key, value);
+    }
+
+    private String look(String key) {
+        byte[] found = fetched(key);
+        return found == null ? "nothing" : text(found, found.length);
+    }
+
+    private byte[] fetched(String key) {
+        return values.get(key);
+    }
+
     private String take(String connection, int size) throws IOException {
         byte[] data = taken(connection, size);
         return text(data, data.length);
@@ -509,6 +528,8 @@ public final class Driver {
             case "parcel": return parcel(words[1], words[2], words[3]);
             case "deliver": return deliver(words[1]);
             case "take": return take(words[1], Integer.parseInt(words[2]));
+            case "keep": return keep(words[1], words[2]);
+            case "look": return look(words[1]);
             case "report": return report(words[1], words[2], words[3]);
             case "end": return end(words[1]);
             case "die": return die(words[1], words[2]);

@@ -83,6 +83,7 @@ class Driver:
         self.open_ones: dict[str, Any] = {}
         self.threads: dict[str, queue.Queue[list[str]]] = {}
         self.mood = "calm"
+        self.values: dict[str, bytes] = {}
 
     # --- files
 
@@ -223,6 +224,19 @@ class Driver:
 
     def handle(self, kind: str) -> None:
         self.mood = kind
+
+    def keep(self, key: str, value: str) -> None:
+        self.stored(key, value.encode())
+
+    def stored(self, key: str, value: bytes) -> None:
+        self.values[key] = value
+
+    def look(self, key: str) -> Any:
+        found = self.fetched(key)
+        return text(found) if found else "nothing"
+
+    def fetched(self, key: str) -> bytes | None:
+        return self.values.get(key)
 
     def take(self, connection: str, size: str) -> Any:
         return text(self.taken(connection, int(size)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
 import threading
 import time
@@ -13,8 +15,10 @@ import pytest
 from conformance_bench import Bench, Outcome, at, secured, step
 from waiting import HANG_S
 
+from undermine.analysis.conflicts.accesses import keys_accessed
+from undermine.analysis.stores.links import links
 from undermine.inject.controller import Controller
-from undermine.model.codec import read_contents
+from undermine.model.codec import read_columns, read_contents
 from undermine.model.faults import Crash, Error, Partition
 from undermine.model.plan import Compare, FirstUnseen, Then, When
 from undermine.model.point import Point, point_of
@@ -129,6 +133,87 @@ def test_an_error_replaces_a_message(bench: Bench) -> None:
             seen += peer.recv(8)
         assert seen == b"onethree"
     assert [event.error for event in bench.outcome().ok().of("msg.send")] == ["", "ECONNRESET", ""]
+
+
+# --- keys and values of stores
+
+
+BEGIN = "mkdir begin"
+"""An operation with a file: the Python agent then finds the functions of the program."""
+
+
+def _stored(bench: Bench, **more: Any) -> None:
+    """Name the driver's two methods that write and read a key of its store."""
+    written = {"keys": [{"argument": "key"}], "values": [{"argument": "value"}], **more}
+    read = {"keys": [{"argument": "key"}], "values": [{"argument": "return"}], **more}
+    bench.more["operations"] = [
+        {"function": f"{bench.kind.driver}.stored", "op": "db.write", "kind": {"text": "put"}, **written},
+        {"function": f"{bench.kind.driver}.fetched", "op": "db.read", "kind": {"text": "get"}, **read},
+    ]
+    bench.more["observe"] = ["raw"]
+
+
+def test_a_method_that_names_its_keys_is_an_operation_on_a_store(bench: Bench) -> None:
+    _stored(bench, store={"text": "kv"})
+    answers, outcome = bench.run(BEGIN, "keep job-7 done", "look job-7", "look job-8")
+    assert answers == ["ok", "ok", "ok done", "ok nothing"]
+    assert [(event.op, event.resource) for event in outcome.ok().of("db.write", "db.read", "db.got")] == [
+        ("db.write", '{"store":"kv","do":[["put",["job-7"],["done"]]]}'),
+        ("db.read", '{"store":"kv","do":[["get",["job-7"],[]]]}'),
+        ("db.got", '{"store":"kv","got":[["job-7",["done"]]]}'),
+        ("db.read", '{"store":"kv","do":[["get",["job-8"],[]]]}'),
+        ("db.got", '{"store":"kv","got":[["job-8",[]]]}'),
+    ]
+    columns = read_columns(bench.trace_dir)
+    found = [(str(access.resource), access.exact, access.effect) for access in keys_accessed(columns)]
+    assert found == [
+        ("key job-<n>", "kv job-7", "write"),
+        ("key job-<n>", "kv job-7", "read"),
+        ("key job-<n>", "kv job-8", "read"),
+    ]
+    (link,) = links(columns).details
+    assert (link.source, link.target, link.key) == ("put", "get", "job-7")
+
+
+def test_a_store_without_a_name_is_the_peer_or_else_the_class(make_bench: Callable[[], Bench]) -> None:
+    for more, name in (({"peer": {"text": "s2"}}, "s2"), ({}, "DRIVER")):
+        bench = make_bench()
+        _stored(bench, **more)
+        _, outcome = bench.run(BEGIN, "keep key value")
+        (write,) = outcome.ok().of("db.write")
+        name = name.replace("DRIVER", bench.kind.driver)
+        assert write.resource == f'{{"store":"{name}","do":[["put",["key"],["value"]]]}}'
+        assert write.content == ""
+
+
+def test_long_values_are_digests_and_keys_with_numbers_are_the_content(bench: Bench) -> None:
+    _stored(bench, store={"text": "kv"})
+    long, wide = "x" * 65, "\u00fc" * 32
+    answers, outcome = bench.run(BEGIN, f"keep key-1 {long}", f"keep key-2 {wide}")
+    assert answers == ["ok", "ok", "ok"]
+    first, second = outcome.ok().of("db.write")
+    digest = hashlib.blake2b(long.encode(), digest_size=6).hexdigest()
+    assert json.loads(first.resource)["do"] == [["put", ["key-1"], ["#" + digest]]]
+    assert json.loads(second.resource)["do"] == [["put", ["key-2"], [wide]]]
+    contents = read_contents(bench.trace_dir)
+    assert [contents.text(int(contents.content[row])) for row in contents.find("db.write")] == ["key-1", "key-2"]
+
+
+def test_a_call_without_a_key_is_recorded_without_a_store(bench: Bench) -> None:
+    _stored(bench, peer={"text": "s2"}, keys=[{"argument": "value.none"}])
+    bench.more["operations"].pop()
+    _, outcome = bench.run(BEGIN, "keep key value")
+    (write,) = outcome.ok().of("db.write")
+    assert (write.target, write.resource) == ("put peer:s2", "put s2")
+
+
+def test_a_read_that_describes_its_result_records_its_answer_too(bench: Bench) -> None:
+    _stored(bench, store={"text": "kv"}, size={"argument": "return"})
+    bench.more["operations"].pop(0)
+    _, outcome = bench.run(BEGIN, "keep key value", "look key")
+    (read,), (got,) = outcome.ok().of("db.read"), outcome.of("db.got")
+    assert (read.size, got.size) == (5, read.seq)
+    assert got.resource == '{"store":"kv","got":[["key",["value"]]]}'
 
 
 # --- TLS

@@ -70,6 +70,7 @@ Text = Annotated[str, Meta(description="text in quotes")]
 # Not `min_length`, because "" is the default of optional keys and a stored configuration must be readable.
 Template = Annotated[str, Meta(description="non-empty text in quotes", extra={"filled": True})]
 Texts = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(description='a list of texts, like ["a", "b"]')]
+Paths = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(description='a path, like "key", or a list of paths')]
 Command = Annotated[
     tuple[str, ...],
     Meta(description='a command line, like "server --id {id}", or a list of its words'),
@@ -125,8 +126,8 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A function of the target that counts as one operation. Its kind, peer, size and content are paths, or `=` and a
-    text."""
+    """A function of the target that counts as one operation. Its kind, peer, size, content, store, keys and values are
+    paths, or `=` and a text."""
 
     function: Template
     op: LogicalOp
@@ -134,6 +135,9 @@ class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peer: Template = ""
     size: Template = ""
     content: Template = ""
+    store: Template = ""
+    keys: Paths = ()
+    values: Paths = ()
 
 
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -165,8 +165,13 @@ def logical_operations(role: Role, project: str) -> dict[str, Any]:
 
 def _operation(operation: LogicalOperation) -> dict[str, Any]:
     found = {"function": operation.function, "op": operation.op}
-    places = {name: getattr(operation, name) for name in ("kind", "peer", "size", "content")}
-    return found | {name: _place(text) for name, text in places.items() if text}
+    places = {name: getattr(operation, name) for name in ("kind", "peer", "size", "content", "store")}
+    lists = {name: getattr(operation, name) for name in ("keys", "values")}
+    return (
+        found
+        | {name: _place(text) for name, text in places.items() if text}
+        | {name: [_place(text) for text in texts] for name, texts in lists.items() if texts}
+    )
 
 
 def _place(text: str) -> dict[str, str]:

@@ -61,6 +61,13 @@ def test_a_reply_to_a_client_is_told_apart() -> None:
     assert places(story, ("reply", "got")) == {"reply": ["client other"], "tell": ["node peer:n2"]}
 
 
+def test_a_named_write_with_keys_has_them_as_its_places() -> None:
+    story = Story()
+    story.did("write", "db.write", '{"store":"zk","do":[["setData",["/a/1"],["x"]]]}', target="setData peer:zk1")
+    story.did("read", "db.read", '{"store":"zk","do":[["getData",["/a/1"],[]]]}', target="getData peer:zk1")
+    assert places(story) == {"write": ["key /a/<n>"]}
+
+
 def test_a_named_write_to_another_node_is_a_storage_operation() -> None:
     story = Story()
     for name in ("a", "b"):

@@ -181,6 +181,8 @@ class Function:
         self.agent.leave(call, 0, LOST if lost else None)
         if call.error is not None:
             raise self.raised(call.error)
+        if self.got is not None and not lost:
+            self.answered(call, result)
         if lost:
             return self.dropped is not None, self.dropped and self.instead_of_lost((result, *args), options)
         return True, result if call.change is None else call.change.after(result)
@@ -297,7 +299,9 @@ class Function:
     def answered(self, call, result) -> None:
         """Record a store's answer as an event of its own, right after the operation; its size is the operation's number."""
         try:
-            asked = call.subject.asked
+            asked = getattr(call.subject, "asked", None)
+            if asked is None:
+                return
             got = self.got(result, asked.commands)
             if got:
                 subject = Subject(call.subject.target, asked.text_of(got))

@@ -9,6 +9,10 @@ from __future__ import annotations
 from undermine_agent.interpreter import forks
 from undermine_agent.wire.tinyjson import quoted
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 GOT = "db.got"
 ENTRIES_MAX = 20
 VALUES_MAX = 40
@@ -50,11 +54,19 @@ def short(value) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(value)
     else:
-        data = (value if isinstance(value, str) else str(value)).encode("utf-8", "backslashreplace")
+        data = (value if isinstance(value, str) else _text_of(value)).encode("utf-8", "backslashreplace")
     if len(data) <= PLAIN_MAX:
         return data.decode("utf-8", "backslashreplace")
     blake2b = forks.load("_blake2", "blake2b")
     return "#" + blake2b(data, digest_size=6).hexdigest()
+
+
+def _text_of(value) -> str:
+    """The text of an object; the name of its class if the text would be its address, which differs in each run."""
+    kind: Any = type(value)
+    if hasattr(kind, "__members__"):  # an enumeration
+        return value.name
+    return kind.__name__ if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__ else str(value)
 
 
 def shown(values) -> list:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from undermine_agent.logical.operations import layer_of
+from undermine_agent.logical.operations import TEXT_MAX, layer_of
+from undermine_agent.logical.store_calls import StoreCall, shown
 from undermine_agent.names.sites import module_name
 
 RETURNED = "return"  # the first part of a path that starts at the function's result
@@ -51,16 +52,41 @@ class UserFunction:
         where = self.description
         of_result = any(_root(where.get(key)) == RETURNED for key in ("kind", "size", "content"))
         kind, size, content = (_finder(where.get(key), function, of_result) for key in ("kind", "size", "content"))
+        kind = _as(kind_text, kind) if kind is not None else function.__name__
+        is_read = where["op"] == "db.read"
         return {
             "op": where["op"],
-            "kind": _as(kind_text, kind) if kind is not None else function.__name__,
+            "kind": kind,
             "peer": _finder(where.get("peer"), function),
             "size": _as(_size, size),
             "content": _as(_content, content),
             "error": None,
             "dropped": None,
             "of_result": of_result,
+            "does": self.asking(function, kind, of_result) if where.get("keys") else None,
+            "got": _answer(where["values"], function) if is_read and where.get("values") else None,
         }
+
+    def asking(self, function, kind, of_result):
+        """A function that returns the request to the store; None if a call has no key."""
+        where = self.description
+        keys = [_finder(one, function, of_result) for one in where["keys"]]
+        values = [_finder(one, function, of_result) for one in where.get("values", ()) if where["op"] != "db.read"]
+        store, peer = (_finder(where.get(key), function, of_result) for key in ("store", "peer"))
+        owner = self.function[: -len(self.qualname.rpartition(".")[2]) - 1]
+
+        def does(*args, **options):
+            def found(find):
+                return find(*args, **options) if callable(find) else find
+
+            asked = shown([found(find) for find in keys])
+            if not asked:
+                return None
+            node = self.layer.peers.find(found(peer))[0].partition("peer:")[2]
+            name = ":".join(shown(found(store))) or node or owner
+            return StoreCall(name, [(found(kind)[:TEXT_MAX], asked, shown([found(find) for find in values]))])
+
+        return does
 
 
 def main_watch(wanted):
@@ -106,6 +132,20 @@ def _is_there(names: dict, qualname: str) -> bool:
     for part in inner:
         owner = getattr(owner, "__dict__", {}).get(part)
     return owner is not None
+
+
+def _answer(where: list, function):
+    """A function that returns the values that a read returned, for each of its keys."""
+    finders = [_finder(one, function, of_result=True) for one in where]
+
+    def got(result, commands):
+        keys = commands[0][1]
+        values = shown([find(result) for find in finders])
+        if len(keys) == len(values) > 1:
+            return [(key, [value]) for key, value in zip(keys, values)]
+        return [(key, values) for key in keys]
+
+    return got
 
 
 # --- paths into a call's arguments

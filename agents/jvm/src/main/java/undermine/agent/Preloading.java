@@ -34,6 +34,7 @@ import undermine.agent.net.TlsHooks;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.DataChange;
 import undermine.agent.operations.EnclosingOperation;
+import undermine.agent.operations.StoreCall;
 import undermine.agent.record.HeldMonitors;
 import undermine.agent.record.MethodEntry;
 import undermine.agent.record.MonitorUsers;
@@ -58,7 +59,7 @@ final class Preloading {
     static void hooks() throws ClassNotFoundException {
         load(Hooks.class, MethodEntry.class, MethodExit.class, ChangedData.class, Payload.class, Recorder.class,
                 WovenFrame.class, Call.class, DataChange.class,
-                EnclosingOperation.class, LogicalOperations.class, ReturnedObjects.class, Undo.class, FileHooks.class,
+                EnclosingOperation.class, StoreCall.class, LogicalOperations.class, ReturnedObjects.class, Undo.class, FileHooks.class,
                 SocketHooks.class, SocketOperations.class, ChannelHooks.class, DatagramHooks.class, TlsHooks.class,
                 JdkSockets.class, Connection.class, Connections.class, ThreadHooks.class, NativeFileCalls.class);
     }

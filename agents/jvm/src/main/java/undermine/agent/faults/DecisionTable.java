@@ -53,7 +53,7 @@ public final class DecisionTable {
             "thread.start", "thread.end", "thread.die", "lock.acquire", "lock.release", "cond.wait", "cond.notify",
             "event.wait", "event.set", "sem.acquire", "sem.release", "barrier.wait", "queue.put", "queue.get",
             "future.wait", "future.set", "join", "handover.give", "handover.take", "poll", "clock", "sleep", "timeout",
-            "raw.send", "raw.recv", "heap.read", "heap.write", "content.tokens");
+            "raw.send", "raw.recv", "db.got", "heap.read", "heap.write", "content.tokens");
     private static final Set<String> KEYS = new HashSet<String>(
             Arrays.asList("op", "loc", "node", "role", "target", "stack", "content"));
 

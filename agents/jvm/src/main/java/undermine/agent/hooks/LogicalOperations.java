@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,10 +22,12 @@ import undermine.agent.operations.Call;
 import undermine.agent.operations.EnclosingOperation;
 import undermine.agent.operations.LogicalMethod;
 import undermine.agent.operations.Operation;
+import undermine.agent.operations.StoreCall;
 import undermine.agent.operations.Subject;
 import undermine.agent.process.Clock;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.MethodEntry;
+import undermine.agent.record.Ops;
 import undermine.agent.record.Recorder;
 import undermine.agent.record.ThreadState;
 import undermine.agent.record.WovenFrame;
@@ -36,6 +39,7 @@ import undermine.agent.record.WovenFrame;
  */
 public final class LogicalOperations {
     private static final int TEXT_MAX = 200;
+    private static final String PEER = "peer:";
     private static volatile LogicalMethod[] methods = {};
     private static final Map<String, List<LogicalMethod>> BY_CLASS = new HashMap<String, List<LogicalMethod>>();
 
@@ -65,8 +69,8 @@ public final class LogicalOperations {
     /** Register a method that is about to be woven, with the names of its parameters; returns its number. */
     public static synchronized int woven(
             LogicalMethod named, List<String> parameters, String descriptor, int count, boolean isOfTarget) {
-        for (ArgumentPath finder : new ArgumentPath[] {named.kind, named.peer, named.size, named.content}) {
-            if (finder != null && !finder.startsIn(parameters, count)) {
+        for (ArgumentPath finder : named.paths()) {
+            if (!finder.startsIn(parameters, count)) {
                 throw new IllegalArgumentException("logical operation " + named.text + ": no parameter " + finder.root);
             }
         }
@@ -198,7 +202,28 @@ public final class LogicalOperations {
             ChangedData.end(agent, state, frame, 0);
         }
         Recorder.leave(agent, state, frame.call, 0, error == null ? null : SystemErrors.nameOf(error));
+        if (error == null && frame.call.error == null) {
+            answered(agent, state, frame, result);
+        }
         return frame.call.error;
+    }
+
+    /** Record the values that a store returned, right after the operation; the size is the operation's number. */
+    private static void answered(AgentCore agent, ThreadState state, WovenFrame frame, Object result) {
+        LogicalMethod method = frame.named;
+        if (Ops.got == null || frame.asked == null || !method.isRead() || method.values.isEmpty()) {
+            return;
+        }
+        List<String> values = shown(agent, state, method.values, frame, result);
+        state.busy = true;
+        try {
+            Subject subject = new Subject(frame.call.subject.target, frame.asked.textOf(values), false);
+            Recorder.recordAt(agent, state, agent.cursor(state), Ops.got, subject, frame.call.stack, frame.call.seq, 0, 0);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+        } finally {
+            state.busy = false;
+        }
     }
 
     // --- its subject
@@ -223,15 +248,52 @@ public final class LogicalOperations {
         String kind = method.kind == null ? method.name : kindText(found(agent, state, method.kind, frame, result));
         kind = kind.length() > TEXT_MAX ? kind.substring(0, TEXT_MAX) : kind;
         Object told = found(agent, state, method.content, frame, result);
+        StoreCall asked = frame.asked = asked(agent, state, frame, kind, peer[0], result);
         state.busy = true;
         try {
-            String resource = peer[1].isEmpty() ? kind : kind + " " + peer[1];
+            String resource = asked != null ? asked.text() : peer[1].isEmpty() ? kind : kind + " " + peer[1];
             String target = Masks.mask(kind) + " " + peer[0];
-            String content = told == null ? "" : Masks.content(kindText(told), Subject.CONTENT_MAX, Subject.CONTENT_MARK);
+            String content = told != null ? kindText(told) : asked != null ? asked.content() : "";
+            content = Masks.content(content, Subject.CONTENT_MAX, Subject.CONTENT_MARK);
             return new Subject(target, resource, false, content, agent.config.usesContent(method.operation.name, target));
         } catch (Throwable trouble) {
             agent.note(trouble);
             return null;
+        } finally {
+            state.busy = false;
+        }
+    }
+
+    /** The request to an external store; null if the user named no keys, or the call has none. */
+    private static StoreCall asked(
+            AgentCore agent, ThreadState state, WovenFrame frame, String kind, String peer, Object result) {
+        LogicalMethod method = frame.named;
+        List<String> keys = shown(agent, state, method.keys, frame, result);
+        if (keys.isEmpty()) {
+            return null;
+        }
+        List<ArgumentPath> written = method.isRead() ? Collections.<ArgumentPath>emptyList() : method.values;
+        String store = method.store == null ? ""
+                : String.join(":", shown(agent, state, Collections.singletonList(method.store), frame, result));
+        if (store.isEmpty()) {
+            store = peer.startsWith(PEER) ? peer.substring(PEER.length()) : method.ownerText();
+        }
+        return new StoreCall(store, kind, keys, shown(agent, state, written, frame, result));
+    }
+
+    /** The texts of the values at these paths. */
+    private static List<String> shown(
+            AgentCore agent, ThreadState state, List<ArgumentPath> finders, WovenFrame frame, Object result) {
+        List<Object> found = new ArrayList<Object>(finders.size());
+        for (ArgumentPath finder : finders) {
+            found.add(found(agent, state, finder, frame, result));
+        }
+        state.busy = true;
+        try {
+            return StoreCall.shown(found);
+        } catch (Throwable trouble) {
+            agent.note(trouble);
+            return Collections.emptyList();
         } finally {
             state.busy = false;
         }

@@ -36,6 +36,15 @@ public final class ArgumentPath {
         return argument instanceof String ? parse((String) argument) : null;
     }
 
+    /** Parse a list of such descriptions; null is an empty list. */
+    static List<ArgumentPath> all(Object descriptions) {
+        List<ArgumentPath> found = new ArrayList<ArgumentPath>();
+        for (Object each : descriptions instanceof List ? (List<?>) descriptions : Collections.emptyList()) {
+            found.add(of(each));
+        }
+        return found;
+    }
+
     /** Keys in brackets keep their `[`, to tell them from member names. */
     static ArgumentPath parse(String argument) {
         List<String> parts = new ArrayList<String>();

@@ -2,6 +2,8 @@ package undermine.agent.operations;
 
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +19,11 @@ public final class LogicalMethod {
     public final ArgumentPath peer;
     public final ArgumentPath size;
     public final ArgumentPath content;
+    /** The name of the external store; null: it is named after the peer or the class. */
+    public final ArgumentPath store;
+    /** The keys and values of the store. A read has the values that it returns. */
+    public final List<ArgumentPath> keys;
+    public final List<ArgumentPath> values;
     /** True if kind, size or content come from the returned value: a message that was received. */
     public final boolean isOfResult;
     /** The names of its parameters. */
@@ -37,6 +44,9 @@ public final class LogicalMethod {
         peer = ArgumentPath.of(description.get("peer"));
         size = ArgumentPath.of(description.get("size"));
         content = ArgumentPath.of(description.get("content"));
+        store = ArgumentPath.of(description.get("store"));
+        keys = ArgumentPath.all(description.get("keys"));
+        values = ArgumentPath.all(description.get("values"));
         isOfResult = isOfResult(kind) || isOfResult(size) || isOfResult(content);
         parameters = Collections.emptyList();
         descriptor = "";
@@ -58,6 +68,9 @@ public final class LogicalMethod {
         peer = named.peer;
         size = named.size;
         content = named.content;
+        store = named.store;
+        keys = named.keys;
+        values = named.values;
         isOfResult = named.isOfResult;
         this.parameters = parameters;
         this.descriptor = descriptor;
@@ -67,6 +80,27 @@ public final class LogicalMethod {
     /** True if a method with this name and these parameter types is meant. */
     public boolean is(String name, String takes) {
         return this.name.equals(name) && (this.takes.isEmpty() || this.takes.equals(takes));
+    }
+
+    /** All paths into its calls. */
+    public List<ArgumentPath> paths() {
+        List<ArgumentPath> all = new ArrayList<ArgumentPath>(Arrays.asList(kind, peer, size, content, store));
+        all.addAll(keys);
+        all.addAll(values);
+        all.removeAll(Collections.singleton(null));
+        return all;
+    }
+
+    /** True if it returns values of a store. */
+    public boolean isRead() {
+        return operation.name.equals("db.read");
+    }
+
+    /** The class or, if it is nested, its names as the user writes them: `package:Outer.Inner`. */
+    public String ownerText() {
+        int open = text.indexOf('(');
+        String qualified = open < 0 ? text : text.substring(0, open);
+        return qualified.substring(0, qualified.lastIndexOf('.'));
     }
 
     private static boolean isOfResult(ArgumentPath finder) {

@@ -27,6 +27,7 @@ public final class Ops {
     /** From here on: null unless the family is observed. */
     static Operation rawSend;
     static Operation rawRecv;
+    public static Operation got;
     public static Operation acquire;
     public static Operation release;
     public static Operation semAcquire;
@@ -86,6 +87,7 @@ public final class Ops {
         boolean isRaw = config.observes("raw");
         rawSend = isRaw ? table.operation("raw.send") : null;
         rawRecv = isRaw ? table.operation("raw.recv") : null;
+        got = isRaw ? table.operation("db.got") : null;
         boolean isSync = config.observes("sync");
         acquire = isSync ? table.operation("lock.acquire") : null;
         release = isSync ? table.operation("lock.release") : null;

@@ -7,6 +7,7 @@ import undermine.agent.operations.Call;
 import undermine.agent.operations.EnclosingOperation;
 import undermine.agent.operations.LogicalMethod;
 import undermine.agent.operations.Operation;
+import undermine.agent.operations.StoreCall;
 import undermine.agent.operations.Subject;
 
 /** The state of a woven method under way. Frames are reused: a thread has one for each depth. */
@@ -67,6 +68,8 @@ public final class WovenFrame {
     /** The logical operation that this method is, and its arguments; or null. */
     public LogicalMethod named;
     public Object[] arguments;
+    /** The request of that operation to an external store, or null. */
+    public StoreCall asked;
 
     /** The bytes of the datagram, or of `count` datagrams, that were received. */
     public long received(long count) {
@@ -105,5 +108,6 @@ public final class WovenFrame {
         outer = null;
         named = null;
         arguments = null;
+        asked = null;
     }
 }
