@@ -5,12 +5,17 @@
 With `labels`, its input has labels, so that all hooks are at work.
 """
 
-# ruff: noqa: B905, C416, F524, RUF059, UP031 - all ways to write an expression count, on all versions of Python
+# ruff: noqa: B009, B905, C416, F524, RUF059, UP031 - all ways to write an expression count, on all versions of Python
 
+import array
 import copy
+import decimal
+import functools
 import io
 import json
+import math
 import pickle
+import string
 import sys
 import traceback
 
@@ -183,8 +188,54 @@ def streams(data):
     say(*map(chr, data[:3]), *(x for x in data[:2]), list(reversed(data[:3])), tuple(enumerate(data[:2])))
 
 
+def functions(data):
+    text = data[2:9].decode()
+    method = text.upper
+    joined = functools.partial(",".join, [text, text])
+    number = functools.partial(int, data[4:9])
+    say(method(), joined(), number(), getattr(text, "upper")(), [text.split][0](), (lambda: text.strip)()(), number.func is int)
+    say(functools.partial(number)(), functools.partial(int, base=16)(data[4:9]), {"n": Number}["n"](1).value)
+    say(method == text.upper, method.__self__ is text)
+    for fails in (
+        lambda: getattr(text, "split")(""), lambda: functools.partial(int, text, text)(), lambda: joined(1), lambda: [5][0](),
+        lambda: getattr(text, "nothing")(), lambda: functools.partial(text.join)(),
+    ):  # fmt: skip
+        try:
+            say(fails())
+        except Exception as error:
+            say(type(error).__name__, error)
+
+
+def library(data):
+    text, stream = data[2:9].decode(), io.StringIO()
+    json.dump({"t": text, "n": [int(data[4:9]), math.nan, None, True], "s": {1: data[:1].decode()}}, stream, indent=1)
+    json.dump([text], fp=stream)
+    json.dump([Number(1), text], stream, default=lambda own: own.value)
+    say(stream.getvalue(), json.load(fp=io.BytesIO(b"[1]")), json.load(io.StringIO('"x"'), object_hook=say))
+    template = string.Template("$a ${b} $$ $c")
+    say(template.substitute(a=text, b=1, c=None), template.safe_substitute({"a": text}), template.safe_substitute())
+    exact = decimal.Decimal(text[2:])
+    say(exact, repr(exact), -exact, exact + 1, decimal.Decimal(exact) is exact, round(exact, 1), exact.normalize(), hash(exact))
+    numbers = array.array("H", data[:4])
+    numbers[0] = 7
+    numbers.extend([1, 2])
+    numbers[1:2] = array.array("H", [int(data[4:9]) % 1000])
+    del numbers[-1]
+    say(numbers, numbers[0], numbers[::2], numbers.pop(0), numbers.tobytes(), numbers.tolist(), bytes(numbers), len(numbers))
+    for fails in (
+        lambda: json.load(5), lambda: json.load(), lambda: json.dump(text), lambda: json.dump([text], 5),
+        lambda: json.load(io.StringIO(text)), lambda: json.dump([text, {1}], io.StringIO()), lambda: template.substitute(a=text),
+        lambda: json.dump([text], stream, stream), lambda: template.substitute(5), lambda: decimal.Decimal([text]),
+        lambda: array.array("H", data[:3]), lambda: numbers[data], lambda: numbers.append(text), lambda: array.array(),
+    ):  # fmt: skip
+        try:
+            say(fails())
+        except Exception as error:
+            say(type(error).__name__, error)
+
+
 def main(data):
-    for function in (identity, exact_types, order, own_types, failing, in_place, iterators, streams):
+    for function in (identity, exact_types, order, own_types, failing, in_place, iterators, streams, functions, library):
         say("---", function.__name__)
         function(data)
 

@@ -206,6 +206,52 @@ FLOWS = {
     "pathlib": ("import pathlib\nreturn str(pathlib.PurePosixPath('/data') / a[20:23].decode())", [("rye", "A:rye")]),
     "partial": ("import functools\nreturn functools.partial(int, a[24:28])()", [(None, "A:4096")]),
     "text method by name": ("return getattr(a[20:23].decode(), 'upper')()", [("RYE", "A:rye")]),
+    "method under another name": ("up = a[20:23].decode().upper\nreturn up()", [("RYE", "A:rye")]),
+    "partial under another name": (
+        "from functools import partial\njoin = partial(b'/'.join, [a[20:23], b[9:13]])\nreturn join()",
+        [("rye", "A:rye"), ("oats", "B:oats")],
+    ),
+    "partial in an attribute": (
+        "import functools\nclass X: pass\nx = X()\nx.run = functools.partial(int, a[24:28])\nreturn x.run()",
+        [(None, "A:4096")],
+    ),
+    "function in a table": ("return {'n': int}['n'](a[24:28])", [(None, "A:4096")]),
+    "map of a method": ("return list(map(','.join, [[a[20:23].decode(), 'x']]))[0]", [("rye", "A:rye")]),
+    "JSON from a stream of the program": (
+        "import json\nclass X:\n    def read(self):\n        return b[:1] + b[1:]\nreturn json.load(X())['deep']['id']",
+        [("x-1", "B:x-1")],
+    ),
+    "JSON to a stream of the program": (
+        "import json\nclass X(list):\n    def write(self, part):\n        self.append(part)\nx = X()\n"
+        "json.dump({'k': [1, a[20:23].decode()], 'n': int(a[24:28])}, fp=x, indent=1)\nreturn ''.join(x)",
+        [("rye", "A:rye"), ("4096", "A:4096", "all")],
+    ),
+    "CSV to a stream": ("import csv, io\nx = io.StringIO()\ncsv.writer(x).writerow([a[20:23].decode()])\nreturn x.getvalue()",
+                        [("rye", "A:rye")]),
+    "pickle in a stream": (
+        "import pickle, io\nx = io.BytesIO()\nx.write(b'..')\npickle.dump([b'x', a[20:23]], x)\nx.seek(2)\n"
+        "return pickle.load(x)[1]",
+        [("rye", "A:rye")],
+    ),
+    "sum of decimals": ("from decimal import Decimal\nreturn int(-Decimal(a[24:28].decode()) + 1)", [(None, "A:4096")]),
+    "rounded decimal": (
+        "from decimal import Decimal\nreturn str(Decimal(a[24:28].decode()).quantize(Decimal('1.0')))",
+        [("4096.0", "A:4096")],
+    ),
+    "item of an array": ("import array\nx = array.array('H', a[4:10])\nreturn x[-2]", [(None, "A@6:8")]),
+    "stored in an array": (
+        "import array\nx = array.array('B', a[20:23])\nx[1] = 0\nx.append(a[18])\nreturn x.tobytes()",
+        [(0, 1, "A@20:21"), (2, 3, "A@22:23"), (3, 4, "A:7")],
+    ),
+    "array of numbers": (
+        "import array\nx = array.array('H', [1, int(a[24:28])])\ndel x[0]\nreturn x.tolist()[0]",
+        [(None, "A:4096")],
+    ),
+    "part of an array": ("import array\nreturn bytes(array.array('B', a)[20:23])", [("rye", "A:rye")]),
+    "template with a dictionary": (
+        "import string\nreturn string.Template('$$ ${x} $y').safe_substitute({'x': a[20:23].decode()})",
+        [("rye", "A:rye")],
+    ),
     "reduce": ("import functools\nreturn functools.reduce(lambda x, y: x + y, [a[20:23], b'!'])", [("rye", "A:rye")]),
     "sorted by key": ("return sorted(a.split(), key=len)[0]", [("5", "A:5")]),
     "chain": ("import itertools\nreturn list(itertools.chain([a[20:23]], [b'x']))[0]", [("rye", "A:rye")]),
@@ -232,6 +278,11 @@ FLOWS = {
     "position": ("return a.find(b' ') + 1", []),
     "overwritten": ("x = bytearray(a[20:23])\nx[:] = b'abc'\nreturn bytes(x)", []),
     "emptied": ("x = bytearray(a[20:23])\nx.clear()\nx += b'abc'\nreturn bytes(x)", []),
+    "another document in the stream": (
+        "import json, io\nx = io.StringIO()\njson.dump(a[20:23].decode(), x)\njson.dump(['rye', float('nan')], x)\n"
+        "return x.getvalue()[5:]",
+        [],
+    ),
     "equal part": ("x = {'k': a[20:23].decode()}\nreturn 'rye oats'.split()[0]", []),
 }
 

@@ -99,7 +99,7 @@ def test_lines_and_parts_of_files(labelling: FakeTool) -> None:
         "file.write json": ["in 0-5"],  # of the read after the seek
         "file.write pickle": ["in 0-5"],
         "file.write raw": ["in 4-9"],
-        "file.write again": ["json 0-18"],
+        "file.write again": ["json 11-16"],
     }
 
 

@@ -148,10 +148,13 @@ is_plain(LabelHooks *self, const char *kind, Py_ssize_t length, PyObject *parts,
         return (found = has_address(self->loops, (PyObject *)Py_TYPE(first))) < 0 ? -1 : !found;
     }
     if (count == 2 && length == 3 && kind[0] == '=') { /* an item is stored */
-        return !PyByteArray_CheckExact(first);
+        return !PyObject_CheckBuffer(first);
     }
     if (count == 2 && length == 2 && kind[0] == '(') {
-        return (found = has_address(self->functions, first)) < 0 ? -1 : !found;
+        if ((found = has_address(self->functions, first)) != 0) {
+            return found < 0 ? -1 : 0;
+        }
+        return PyFunction_Check(first) || PyMethod_Check(first) || PyType_Check(first);
     }
     if (count == 2 && length == 2 && kind[0] == 'i') { /* is */
         return (found = has_address(self->labels, first)) < 0 ? -1 : !found;

@@ -1,4 +1,4 @@
-"""Formats whose encoders and decoders are not in Python: struct, JSON, pickle, MessagePack.
+"""Formats whose encoders and decoders are not in Python: struct, arrays, pickle, MessagePack.
 
 The codec does its work alone. Then the encoded bytes are read once more for the positions of their values, and each position
 is matched with the value that is there.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 
 from undermine_agent.interpreter import forks
-from undermine_agent.labels.operators import replace_part
-from undermine_agent.labels.table import cut, joined, of, over, parts_of, put, relabelled, shifted, within
-from undermine_agent.labels.texts import encoded
+from undermine_agent.labels.operators import ITEMS, STORES, replace_part
+from undermine_agent.labels.table import cut, joined, keep, labels, of, over, parts_of, put, relabelled, shifted, within
 
 _TEXTS = (str, bytes, bytearray)
 
@@ -108,121 +107,130 @@ def _of_object(label):
 
 STRUCT_METHODS = {name: _of_object(label) for name, label in STRUCT.items()}
 
-# --- JSON
-
-_TOKENS = re.compile(r'"((?:[^"\\]|\\.)*)"|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|true|false|null', re.DOTALL).finditer
+# --- arrays: their labels are those of their bytes, by position
 
 
-class _Mismatch(Exception):
-    """The text and the value don't show the same structure."""
+def _size(array) -> int:
+    return len(array) * array.itemsize
 
 
-def _positions(text: str) -> list:
-    """Begin, end and whether it is a text, for each key, text and number."""
-    found = []
-    for token in _TOKENS(text):
-        kind = token.lastindex
-        if kind is not None:
-            found.append((*token.span(kind), kind == 1))
-    return found
+def _segments_of(values, array) -> list:
+    """The labels of the bytes that these values have in an array."""
+    size = array.itemsize
+    if type(values) in (list, tuple):
+        return joined([each for at, value in enumerate(values) for each in shifted(over(size, of(value)), at * size)])
+    if type(values) is str:
+        return over(len(values) * size, of(values))
+    return list(of(values))
 
 
-def _json_loaded(result, args, options):
-    text = args[0]
-    if not of(text):
-        return result
-    if type(text) is not str:
-        text = encoded(text.decode(), (text,), {})
-    segments = of(text)
-    if type(result) is str and type(args[0]) is str or type(result) in (int, float):
-        begin, end, is_text = _positions(text)[0]
-        return put(result, _value_at(segments, begin, end, is_text, result))
-    return _matched(result, _slots_of_json(result), _positions(text), segments, bool(options) or len(args) > 1)
+def _array_created(result, args, options):
+    if len(args) > 1:
+        segments = _segments_of(args[1], result)
+        if segments:
+            keep(result, segments)
+    return result
 
 
-def _value_at(segments, begin: int, end: int, is_text: bool, value) -> list:
+def _sized(args, options):
+    return args, {"size": _size(args[0])}
+
+
+def _extended(result, args, memo):
+    array, segments = args[0], _segments_of(args[1], args[0])
+    if segments:
+        keep(array, joined([*of(array), *shifted(segments, memo["size"])]))
+    return result
+
+
+def _appended(result, args, memo):
+    return _extended(result, (args[0], [args[1]]), memo)
+
+
+def _moved(result, args, memo):
+    """Items have other places now: all of the array, and an item that was removed, has all labels."""
+    array, segments = args[0], [*of(args[0]), *(part for value in args[1:] for part in of(value))]
+    if segments:
+        keep(array, over(_size(array), segments))
+    return put(result, over(1, segments)) if type(result) in (int, float) else result
+
+
+def _bytes_of(result, args, options):
+    return put(result, of(args[0]))
+
+
+def _listed(result, args, options):
+    array = args[0]
+    if of(array):
+        for at, value in enumerate(result):
+            result[at] = _item(value, array, at)
+    return result
+
+
+def _item(result, array, key):
+    size = array.itemsize
+    if type(key) is not slice:
+        at = (key + len(array) if key < 0 else key) * size
+        return put(result, over(len(result) if type(result) is str else 1, cut(of(array), at, at + size)))
+    begin, end, step = key.indices(len(array))
+    segments = cut(of(array), begin * size, end * size) if step == 1 else over(_size(result), of(array))
+    if segments:
+        keep(result, segments)
+    return result
+
+
+class _Store:
+    """Stands for an array while one of its items is stored or deleted."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __setitem__(self, key, value):
+        array, before = self.owner, _size(self.owner)
+        array[key] = value
+        values = value if type(key) is slice else [value]
+        _replace(array, before, key, _segments_of(values, array))
+
+    def __delitem__(self, key):
+        array, before = self.owner, _size(self.owner)
+        del array[key]
+        _replace(array, before, key, ())
+
+
+def _replace(array, before: int, key, segments) -> None:
+    if not segments and id(array) not in labels:
+        return
+    size = array.itemsize
+    count = before // size
+    begin, end, step = key.indices(count) if type(key) is slice else (key + count * (key < 0), key + count * (key < 0) + 1, 1)
+    if step != 1:
+        keep(array, over(_size(array), of(array), segments))
+        return
+    replace_part(array, before, slice(begin * size, end * size), segments, _size(array) - before)
+
+
+ARRAY = {"array": _array_created}
+ARRAYS = {
+    "tobytes": _bytes_of, "tolist": _listed, "append": (_appended, _sized),
+    **dict.fromkeys(("extend", "frombytes", "fromlist"), (_extended, _sized)),
+    **dict.fromkeys(("pop", "insert", "remove", "reverse", "byteswap"), (_moved, _sized)),
+}  # fmt: skip
+
+
+def install_arrays(cls) -> None:
+    ITEMS[cls], STORES[cls] = _item, _Store
+
+
+# --- values with positions: pickle, MessagePack
+
+
+def value_at(segments, begin: int, end: int, is_text: bool, value) -> list:
     part = cut(segments, begin, end)
     if is_text and type(value) in _TEXTS and len(value) == end - begin:
         return part
     return over(len(value) if type(value) in _TEXTS else 1, part)
-
-
-def _matched(result, leaves, positions, segments, changed: bool):
-    """Label the leaves of a decoded value, which are in the order of the text."""
-    if changed or len(leaves) != len(positions):
-        return relabelled(result, lambda value: put(value, over(len(value) if type(value) in _TEXTS else 1, segments)))
-    places = iter(positions)
-    seen: dict = {}
-
-    def label(value):
-        begin, end, is_text = next(places)
-        found = _value_at(segments, begin, end, is_text, value)
-        if id(value) in seen:  # decoders use one object for equal keys
-            found = over(len(value) if type(value) in _TEXTS else 1, found, of(value))
-        made = put(value, found)
-        seen[id(made)] = made
-        return made
-
-    return relabelled(result, lambda value: value if type(value) is bool else label(value), 1000)
-
-
-def _slots_of_json(value) -> list:
-    """The keys, texts and numbers of a decoded value, in the order in which `relabelled` gets to them."""
-    found: list = []
-
-    def note(leaf):
-        if type(leaf) is not bool:
-            found.append(leaf)
-        return leaf
-
-    relabelled(value, note, 1000)
-    return found
-
-
-def _json_dumped(result, args, options):
-    inside = within(args[0])
-    if not inside:
-        return result
-    try:
-        leaves: list = []
-        _leaves_of_json(args[0], bool(options.get("sort_keys")), leaves)
-        positions = _positions(result)
-        if len(leaves) != len(positions):
-            raise _Mismatch
-    except (_Mismatch, RecursionError, TypeError):
-        return put(result, over(len(result), inside))
-    found: list = []
-    for leaf, (begin, end, _) in zip(leaves, positions):
-        segments = of(leaf)
-        if segments:
-            same = type(leaf) is str and len(leaf) == end - begin
-            found.extend(shifted(segments if same else over(end - begin, segments), begin))
-    return put(result, joined(found))
-
-
-def _leaves_of_json(value, by_key: bool, found: list) -> None:
-    if value is None or value is True or value is False:
-        return
-    if isinstance(value, (str, int, float)):
-        found.append(value)
-    elif isinstance(value, dict):
-        for key, part in sorted(value.items()) if by_key else value.items():
-            found.append(key)
-            _leaves_of_json(part, by_key, found)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            _leaves_of_json(part, by_key, found)
-    else:
-        raise _Mismatch
-
-
-JSON = {"loads": _json_loaded, "dumps": _json_dumped}
-JSON_CODECS = {
-    "encode": lambda result, args, options: _json_dumped(result, args[1:], {"sort_keys": args[0].sort_keys}),
-    "decode": lambda result, args, options: _json_loaded(result, args[1:2], {}),
-}
-
-# --- values with positions: pickle, MessagePack
 
 
 def _pickled(data) -> list:
@@ -325,7 +333,7 @@ def _decoder(read):
             if place is None:
                 return value
             begin, end = place
-            return put(value, _value_at(segments, begin, end, type(value) in _TEXTS, value))
+            return put(value, value_at(segments, begin, end, type(value) in _TEXTS, value))
 
         return relabelled(result, label_one, 50)
 

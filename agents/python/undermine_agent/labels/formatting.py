@@ -1,4 +1,4 @@
-"""Formatted texts: `%`, `str.format` and the values of f-strings.
+"""Formatted texts: `%`, `str.format`, `string.Template` and the values of f-strings.
 
 Each value that is a plain text or number is formatted again alone, which shows where it is in the result. A format with
 other values labels all of the result.
@@ -102,6 +102,40 @@ def _format_parts(form: str, values, options) -> list:
             return []
         part = ("{!%s:%s}" % (conversion, spec) if conversion else "{:%s}" % spec).format(value)
         found.append((part, placed_in(part, value)))
+    return found
+
+
+def by_template(result, args, options):
+    """`template.substitute(...)` and `template.safe_substitute(...)`."""
+    template, values = args[0], args[1:]
+    inside, own = within((values, options)), of(template.template)
+    if not inside:
+        return put(result, over(len(result), own))
+    try:
+        parts = _template_parts(template, values[0] if values else {}, options)
+    except Exception:
+        parts = []
+    return put(result, _assembled(result, parts, inside, own))
+
+
+def _template_parts(template, values, options) -> list:
+    if type(values) is not dict:
+        return []
+    found: list = []
+    end = 0
+    for field in template.pattern.finditer(template.template):
+        found.append((template.template[end : field.start()], ()))
+        end = field.end()
+        name = field.group("named") or field.group("braced")
+        if name is None or name not in options and name not in values:
+            found.append((template.delimiter if field.group("escaped") is not None else field.group(), ()))
+            continue
+        value = options[name] if name in options else values[name]
+        if type(value) not in _PLAIN:
+            return []
+        part = str(value)
+        found.append((part, placed_in(part, value)))
+    found.append((template.template[end:], ()))
     return found
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from _functools import partial  # type: ignore[import-not-found]
+
 from undermine_agent.labels.formatting import formatted
-from undermine_agent.labels.operators import elements
+from undermine_agent.labels.operators import computed, elements
 from undermine_agent.labels.table import cut, joined, keep, labels, of, over, own, put, relabelled, shifted, within
 from undermine_agent.labels.texts import encoded, from_all, noted
 
 _SEQUENCES = (str, bytes, bytearray)
+_METHOD = type(len)
 
 
 # --- built-in functions
@@ -61,7 +64,7 @@ def _viewed(result, args, options):
 
 
 def _number(result, args, options):
-    return put(result, over(1, *map(within, args))) if type(result) in (int, float) else result
+    return computed(result, *map(within, args))
 
 
 def _character(result, args, options):
@@ -82,6 +85,14 @@ def _mapped(args, options):
     if not args:
         return args, options
     return (stand_in(args[0]), *map(elements, args[1:])), options
+
+
+# --- decimals
+
+
+def _decimal(result, args, options):
+    """A decimal that was made from the arguments. A decimal of a decimal is the same object."""
+    return result if args and result is args[0] else _number(result, args, options)
 
 
 # --- functions of modules
@@ -211,6 +222,11 @@ INTEGERS = {"to_bytes": from_all, "__str__": _text, "conjugate": _number}
 INTEGERS_CLASS = {"from_bytes": _number}
 MATCHES = {"group": _groups, "groups": _all_groups, "groupdict": _all_groups, "expand": from_all}
 PATTERNS = {"findall": _found_in, "split": _found_in, "sub": derived, "subn": derived}
+DECIMAL = {"Decimal": _decimal}
+DECIMALS = {
+    **dict.fromkeys(("quantize", "normalize", "to_integral_value", "to_integral_exact", "scaleb"), _decimal),
+    "to_eng_string": from_all,
+}  # fmt: skip
 MODULES = {
     "zlib": ("compress", "decompress", "crc32", "adler32", "compressobj", "decompressobj"),
     "gzip": ("compress", "decompress"),
@@ -244,8 +260,21 @@ FOUND_IN = {"re": ("findall", "split")}
 
 by_address: dict = {}
 """By address of a function: the function, and its stand-in."""
+methods: dict = {}
+"""By address of a type, and by name of a method: a class whose instances stand for an object while the method is called."""
 
 
 def stand_in(function):
+    """The function that is called in place of this one: also for a method that is bound to an object, and for a partial call."""
     entry = by_address.get(id(function))
-    return function if entry is None else entry[1]
+    if entry is not None:
+        return entry[1]
+    cls = type(function)
+    if cls is _METHOD:
+        owner, name = function.__self__, function.__name__
+        made = methods.get(id(type(owner)), {}).get(name)
+        return function if made is None else getattr(made(owner), name)
+    if cls is partial:
+        inner = stand_in(function.func)
+        return function if inner is function.func else partial(inner, *function.args, **function.keywords)
+    return function

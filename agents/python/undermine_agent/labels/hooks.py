@@ -8,25 +8,30 @@ from __future__ import annotations
 import builtins
 
 from undermine_agent.interpreter import fast
-from undermine_agent.labels import formats, functions, operators, streams, texts
+from undermine_agent.labels import formats, formatting, functions, json_format, operators, streams, texts
 from undermine_agent.labels.table import labels
 
 _CLASS_METHODS: dict = {**texts.CLASS_METHODS, **{(int, name): rule for name, rule in functions.INTEGERS_CLASS.items()}}
 _MODULES: dict = {
     **{name: dict.fromkeys(members, functions.derived) for name, members in functions.MODULES.items()},
     "struct": formats.STRUCT,
-    "json": {**formats.JSON, "dump": streams.DUMP, "load": streams.LOAD},
+    "json": json_format.JSON,
     "pickle": {**formats.PICKLE, "dump": streams.DUMP, "load": streams.LOAD},
     "msgpack": {**formats.MSGPACK},
     "_io": streams.FUNCTIONS,
+    "decimal": functions.DECIMAL,
+    "array": formats.ARRAY,
 }  # fmt: skip
 _MODULES["re"].update(dict.fromkeys(("findall", "split"), functions.PATTERNS["findall"]))
 _TYPES: dict = {
     ("_struct", "Struct"): formats.STRUCT_METHODS,
     ("re", "Pattern"): functions.PATTERNS,
     ("re", "Match"): functions.MATCHES,
-    ("json.encoder", "JSONEncoder"): {"encode": formats.JSON_CODECS["encode"]},
-    ("json.decoder", "JSONDecoder"): {"decode": formats.JSON_CODECS["decode"]},
+    ("json.encoder", "JSONEncoder"): {"encode": json_format.CODECS["encode"]},
+    ("string", "Template"): dict.fromkeys(("substitute", "safe_substitute"), formatting.by_template),
+    ("decimal", "Decimal"): functions.DECIMALS,
+    ("array", "array"): formats.ARRAYS,
+    ("json.decoder", "JSONDecoder"): {"decode": json_format.CODECS["decode"]},
 }
 _STATEFUL: dict = {
     "zlib": {"compressobj": ("compress", "flush"), "decompressobj": ("decompress", "flush")},
@@ -48,7 +53,7 @@ class Hooks:
 
     def __init__(self, trouble):
         self.trouble = trouble
-        self.methods: dict = {}
+        self.methods = functions.methods
         self.class_methods: dict = {}
         self.loops = dict.fromkeys(map(id, (str, bytes, bytearray, *operators.LINES)))
         self.kinds = operators.hooks(self.guard)
@@ -127,6 +132,7 @@ class Hooks:
         for module, name in _TYPES:
             if module != "re":
                 when_imported(module, lambda found, key=(module, name): self.on_type(getattr(found, key[1]), _TYPES[key]))
+        when_imported("array", lambda imported: formats.install_arrays(imported.array))
         import re
 
         self.on_type(re.Pattern, functions.PATTERNS)

@@ -32,7 +32,7 @@ def install(agent) -> None:
     agent.begin_labels()
 
 
-_MAKERS = ("rewriting.py", "hooks.py", "texts.py", "functions.py", "formats.py", "streams.py")
+_MAKERS = ("rewriting.py", "hooks.py", "texts.py", "functions.py", "formats.py", "json_format.py", "streams.py")
 
 
 def _rewritten(source: bytes, path: str):

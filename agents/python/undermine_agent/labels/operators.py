@@ -12,6 +12,8 @@ _SEQUENCES = (str, bytes, bytearray)
 _INDEXED = frozenset((str, bytes, bytearray, memoryview))
 _MATCH = type(__import__("re").match("", ""))
 _NUMBERS = (int, float)
+_OBJECTS = ("decimal", "pathlib")
+"""Modules whose objects have no parts, and never change."""
 _find = labels.get
 
 _PLAIN = {
@@ -76,14 +78,20 @@ def _repetition(result, one, other, size):
 
 
 def _computed(result, one, other, size):
-    """A number, or an object such as a path."""
+    if type(result) in _SEQUENCES:
+        return put(result, over(len(result), of(one), of(other)))
+    return computed(result, of(one), of(other))
+
+
+def computed(result, *several):
+    """Label a number, or an object such as a path, that was made from values with these segments."""
     cls = type(result)
     if cls in _NUMBERS:
-        return put(result, over(1, of(one), of(other)))
-    if cls is bytearray or cls in _SEQUENCES:
-        return put(result, over(len(result), of(one), of(other)))
-    if cls.__module__.startswith("pathlib"):
-        keep(result, over(1, of(one), of(other)))
+        return put(result, over(1, *several))
+    if cls.__module__.partition(".")[0] in _OBJECTS:
+        segments = over(1, *several)
+        if segments:
+            keep(result, segments)
     return result
 
 
@@ -145,7 +153,7 @@ def _sign(function, guard):
 
 
 def _signed(result, value):
-    return put(result, over(1, of(value))) if type(result) in _NUMBERS else result
+    return computed(result, of(value))
 
 
 # --- subscripts
@@ -157,9 +165,16 @@ def _subscript(guard):
         cls = type(owner)
         if cls in _INDEXED:
             return guard(item_of, result, owner, key) if id(owner) in labels else result
-        return guard(_group, result, owner, key) if cls is _MATCH else result
+        if cls is _MATCH:
+            return guard(_group, result, owner, key)
+        label = ITEMS.get(cls)
+        return result if label is None or id(owner) not in labels else guard(label, result, owner, key)
 
     return subscript
+
+
+ITEMS: dict = {}
+"""By type: `label(result, owner, key)` for an item, or for a part."""
 
 
 def item_of(result, owner, key):
@@ -221,7 +236,14 @@ def replace_part(owner, size: int, key, segments, growth: int) -> None:
 
 
 def _container(owner):
-    return _Store(owner) if type(owner) is bytearray and labels else owner
+    if not labels:
+        return owner
+    store = STORES.get(type(owner))
+    return owner if store is None else store(owner)
+
+
+STORES: dict = {bytearray: _Store}
+"""By type: a class whose instances stand for an object while one of its items is stored or deleted."""
 
 
 # --- loops

@@ -4,7 +4,8 @@ A hook is a subscript: `a + b` becomes `HOOK["+", a, b]`, and the hook adds. A s
 sites, which count calls, stay. A call stays a call. The hook gets only the function, or the object whose method is called,
 and may return a stand-in: `HOOK[".", "join", text].join(parts)`. Nothing with an effect is evaluated twice or in another order.
 
-Calls have a hook only if the name of the function is one through which labels flow. A function whose call sites would move
+Calls have a hook only if the name of the function is one through which labels flow, or if an expression says which function it
+is: `getattr(text, name)()`. A function whose call sites would move
 is left as it is.
 """
 
@@ -23,6 +24,7 @@ OPERATORS = {
     "BitOr": "|", "BitXor": "^", "BitAnd": "&",
 }  # fmt: skip
 _FUNCTIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef)
+_MAKERS_OF_FUNCTIONS = frozenset(("getattr", "partial"))
 _LOAD = _ast.Load()
 
 
@@ -144,7 +146,7 @@ class _Module:
             if function.id in self.names:
                 node.func = self._hook(function, "()", function)
         else:
-            node.func = self.visit(function)
+            node.func = self._hook(function, "()", self.visit(function))
         return node
 
     def _compare(self, node):
@@ -255,10 +257,20 @@ def _first_line(node) -> int:
     return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
+def _is_function(node, names: frozenset) -> bool:
+    """May the value be one of these functions? It is one by its name, or the result of `getattr` or `partial`."""
+    made = isinstance(node, _ast.Call)
+    known = _MAKERS_OF_FUNCTIONS if made else names
+    node = node.func if made else node
+    return (node.attr if isinstance(node, _ast.Attribute) else node.id if isinstance(node, _ast.Name) else "") in known
+
+
 def _aliases(tree, names: frozenset) -> frozenset:
-    """Other names by which a module imports these functions."""
+    """Other names of these functions in a module: by an import, or by an assignment of a function or method."""
     found: set = set()
     for node in _deep(tree):
         if isinstance(node, _ast.ImportFrom):
             found.update(each.asname for each in node.names if each.asname and each.name in names)
+        elif isinstance(node, _ast.Assign) and _is_function(node.value, names):
+            found.update(target.id for target in node.targets if isinstance(target, _ast.Name))
     return frozenset(found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _io
 from _weakref import ref
 
+from undermine_agent.labels.formats import PICKLE
 from undermine_agent.labels.operators import LINES
 from undermine_agent.labels.table import cut, joined, keep, of, over, put, relabelled, shifted, within
 
@@ -292,15 +293,17 @@ _FILES = {
 
 
 def _before_load(args, options):
-    """`json.load(file)` and `pickle.load(file)` read the file by themselves."""
+    """`pickle.load(file)` reads the file by itself."""
     stream = args[0] if args else None
+    if type(stream) is _io.BytesIO:
+        return args, {"raw": None, "at": stream.tell()}
     return args, _begin((stream,), {})[1] if type(stream) in _BUFFERED else {"raw": None}
 
 
 def _after_load(result, args, memo):
     raw = memo["raw"]
     if raw is None:
-        return result
+        return _loaded_from_memory(result, args[0], memo["at"]) if "at" in memo else result
     file = file_of(raw)
     end = raw.tell() if type(raw) is _io.FileIO else file.received
     segments = file.labels_at(memo["at"], end)
@@ -309,17 +312,29 @@ def _after_load(result, args, memo):
     return relabelled(result, lambda value: put(value, over(len(value) if type(value) in (str, bytes) else 1, segments)))
 
 
+def _loaded_from_memory(result, stream, at: int):
+    known = of(stream)
+    if not known:
+        return result
+    end = stream.tell()
+    return PICKLE["loads"](result, (put(stream.getvalue()[at:end], cut(known, at, end)),), {})
+
+
 def _dumped(args, options):
-    """`json.dump(value, file)`: the parts that it writes have no labels of their own."""
-    stream, inside = (args[1] if len(args) > 1 else options.get("fp", options.get("file"))), within(args[0], True)
+    """`pickle.dump(value, file)`: the parts that it writes have no labels of their own."""
+    stream, inside = (args[1] if len(args) > 1 else options.get("file")), within(args[0], True)
     raw = _raw_of(stream) if type(stream) in _BUFFERED and inside else None
     if raw is not None:
         at = _begin((stream,), {})[1]["at"] if type(raw) is _io.FileIO else file_of(raw).written_at
         file_of(raw).pending.extend((at, at + (1 << 40), *rest) for _, _, *rest in over(1, inside))
-    return args, {"raw": raw}
+    return args, {"raw": raw, "in memory": (stream, stream.tell()) if type(stream) is _io.BytesIO else None}
 
 
 def _after_dump(result, args, memo):
+    if memo["in memory"] is not None:
+        stream, at = memo["in memory"]
+        data = PICKLE["dumps"](stream.getvalue()[at : stream.tell()], args, {})
+        _written(len(data), (stream, data), {"at": at})
     if type(memo["raw"]) is _io.FileIO:
         file_of(memo["raw"]).text_at = None
     return result
