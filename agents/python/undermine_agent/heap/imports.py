@@ -20,6 +20,7 @@ from undermine_agent.heap.names import target_modules
 from undermine_agent.heap.rewriting import HOOK
 from undermine_agent.interpreter import forks
 from undermine_agent.names.sites import is_hosts
+from undermine_agent.patching import rewriting as shared
 from undermine_agent.patching.patch import dressed
 
 
@@ -30,7 +31,7 @@ def install(agent) -> None:
         return
     counts = target_modules(agent.sites.packages)
     every = not agent.sites.packages
-    kept = Kept(agent.config.get("accelerator", ""), "heap", (rewriting.__file__,), rewriting.rewritten)
+    kept = Kept(agent.config.get("accelerator", ""), "heap", (shared.__file__, rewriting.__file__), rewriting.rewritten)
     rewrite_modules(agent, kept, lambda name, path: is_hosts(path) if every else counts(name), HOOK, hook)
 
 

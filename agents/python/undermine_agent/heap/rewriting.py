@@ -9,15 +9,15 @@ The owner of `x.a` is evaluated twice if it is a plain variable. Otherwise the h
 reads the attribute itself: `HOOK[(OWNER, "a", 7), f(x)].a`. A key that isn't a constant or a variable reaches the hook
 in two parts with the same number: `HOOK[(PUSH, "", 7), c][HOOK[(KEY, "", 7), f(x)]]`.
 
-A function whose call sites would move is left as it is (see `moved`).
+A function whose call sites would move is left as it is (see `patching.rewriting`).
 """
 
 from __future__ import annotations
 
 import _ast
 
-from undermine_agent.interpreter import forks
-from undermine_agent.names.sites import call_opcodes
+from undermine_agent.patching.rewriting import FUNCTIONS, Rewriter, children, deep, is_super, placed
+from undermine_agent.patching.rewriting import rewritten as rewritten_by
 
 HOOK = "__undermine_heap__"
 """The name of the hooks. They are a builtin."""
@@ -44,117 +44,38 @@ _READ_WHOLE = frozenset(
     ("len", "iter", "list", "tuple", "set", "dict", "frozenset", "sorted", "any", "all", "sum", "min", "max", "enumerate",
      "reversed", "bool")
 )  # fmt: skip
-_FUNCTIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef)
-_SCOPES = (*_FUNCTIONS, _ast.Lambda, _ast.ClassDef)
+_SCOPES = (*FUNCTIONS, _ast.Lambda, _ast.ClassDef)
 _WAITS = (_ast.Await, _ast.Yield, _ast.YieldFrom)
 _LOAD = _ast.Load()
 
 
-def rewritten(source: bytes, path: str, rewrite=None):
-    """The code of a module with hooks, and the names of the functions that have none.
-
-    `rewrite(tree, left_alone)` returns the tree with hooks, except in functions that are to be left alone.
-    """
-    plain = compile(source, path, "exec", dont_inherit=True)
-    left_alone: dict = {}
-    while True:
-        tree = compile(source, path, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-        tree = rewrite(tree, left_alone) if rewrite is not None else _Module(tree, left_alone).tree
-        code = compile(tree, path, "exec", dont_inherit=True)
-        found = moved(plain, code)
-        if found.keys() <= left_alone.keys():
-            # Functions that cannot be told apart by name and line are as good as none.
-            return (plain if found else code), left_alone
-        left_alone.update(found)
+def rewritten(source: bytes, path: str):
+    """The code of a module with hooks, and the names of the functions that have none."""
+    return rewritten_by(source, path, lambda tree, left_alone: _Module(tree, left_alone).rewrite())
 
 
-def moved(plain, code) -> dict:
-    """The functions in whose code a call site would move, by name and line: outermost functions, since their code is one."""
-    found: dict = {}
-    _compare(plain, code, None, found)
-    return found
-
-
-def _compare(plain, code, function, found: dict) -> None:
-    inner, others = _codes_in(plain), _codes_in(code)
-    own = function
-    if function is None and plain.co_flags & 1:  # CO_OPTIMIZED: a function, not a module or class
-        own = plain.co_name, plain.co_firstlineno
-    if len(inner) != len(others) or _outline(plain) != _outline(code):
-        found[own] = True
-        return
-    for one, other in zip(inner, others):
-        _compare(one, other, own, found)
-
-
-def _codes_in(code) -> list:
-    return [constant for constant in code.co_consts if type(constant) is type(code)]
-
-
-def _outline(code):
-    """Everything that names of call sites, tracebacks and the inspection of functions depend on."""
-    lines, counted, instructions = _lines(code), call_opcodes(), code.co_code
-    calls = [lines(offset) for offset in range(0, len(instructions), 2) if instructions[offset] in counted]
-    return (
-        code.co_name, code.co_firstlineno, code.co_flags, code.co_varnames, code.co_freevars, code.co_cellvars,
-        code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, calls,
-    )  # fmt: skip
-
-
-def _lines(code):
-    """A function that finds the place in the source of an instruction: its line, and its columns where Python keeps them."""
-    if hasattr(code, "co_positions"):
-        places = list(code.co_positions())
-        return lambda offset: places[offset // 2]
-    starts = list(forks.load("dis", "findlinestarts")(code))
-    return lambda offset: max((start, line) for start, line in starts if start <= offset)[1]
-
-
-class _Module:
-    """Rewrites the functions of one module. Code outside functions runs at import, outside handlers: it stays."""
+class _Module(Rewriter):
+    """Rewrites the functions of one module. Code outside functions runs outside handlers."""
 
     def __init__(self, tree, left_alone):
-        self.tree = tree
-        self.left_alone = left_alone
+        super().__init__(tree, left_alone)
         self.numbers = 0
         self.classes: list = []  # names of the classes around, for private names
         self.scopes: list = []  # the names that each function around binds
         self.imported, self.globals, self.rebound = _module_names(tree)
-        self.visitors = {
+        self.visitors.update({
             _ast.Attribute: self._attribute, _ast.Subscript: self._subscript, _ast.Call: self._call, _ast.Assign: self._assign,
             _ast.AnnAssign: self._annotated, _ast.AugAssign: self._changed, _ast.Compare: self._compare_, _ast.Name: self._name,
             _ast.For: self._loop, _ast.AsyncFor: self._generic, _ast.comprehension: self._comprehension, _ast.If: self._test,
             _ast.While: self._test, _ast.IfExp: self._test, _ast.BoolOp: self._truths, _ast.UnaryOp: self._not,
-            _ast.FunctionDef: self._function, _ast.AsyncFunctionDef: self._function, _ast.Lambda: self._lambda,
-            _ast.ClassDef: self._class, _ast.arguments: self._unchanged,
-        }  # fmt: skip
-        if hasattr(_ast, "Match"):
-            self.visitors[_ast.match_case] = self._case
-        if hasattr(_ast, "TypeAlias"):
-            self.visitors[_ast.TypeAlias] = self._unchanged
-        for statement in tree.body:
-            self._outside(statement)
+            _ast.Lambda: self._lambda,
+        })  # fmt: skip
 
     # --- where to rewrite
 
-    def _outside(self, node) -> None:
-        """Find the functions in code that runs at import."""
-        if isinstance(node, _FUNCTIONS):
-            self._function(node)
-        elif isinstance(node, _ast.ClassDef):
-            self.classes.append(node.name)
-            for statement in node.body:
-                self._outside(statement)
-            self.classes.pop()
-        elif not isinstance(node, _ast.expr):
-            for child in _children(node):
-                self._outside(child)
-
     def _function(self, node):
-        if not self.scopes and (node.name, _first_line(node)) in self.left_alone:
-            return node
         self.scopes.append(_bound_in(node))
-        node.body = self._all(node.body)
+        node = super()._function(node)
         self.scopes.pop()
         return node
 
@@ -165,32 +86,9 @@ class _Module:
         return node
 
     def _class(self, node):
-        self._outside(node)
-        return node
-
-    def _case(self, node):
-        """A case's pattern is not an expression."""
-        if node.guard is not None:
-            node.guard = self.visit(node.guard)
-        node.body = self._all(node.body)
-        return node
-
-    def visit(self, node):
-        return self.visitors.get(type(node), self._generic)(node)
-
-    def _generic(self, node):
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, list):
-                setattr(node, field, self._all(value))
-            elif isinstance(value, _ast.AST) and field != "annotation":
-                setattr(node, field, self.visit(value))
-        return node
-
-    def _all(self, nodes: list) -> list:
-        return [self.visit(node) if isinstance(node, _ast.AST) else node for node in nodes]
-
-    def _unchanged(self, node):
+        self.classes.append(node.name)
+        node = super()._class(node)
+        self.classes.pop()
         return node
 
     # --- hooks
@@ -229,7 +127,7 @@ class _Module:
 
     def _attribute(self, node, flags: int = 0):
         name = self._mangled(node.attr)
-        if self._is_imported(node.value) or _is_super(node.value) or name == "__class__":
+        if self._is_imported(node.value) or is_super(node.value) or name == "__class__":
             return node
         if type(node.ctx) is _ast.Load and self._variable(node.value):
             owner = self.visit(_copied(node.value))
@@ -271,7 +169,7 @@ class _Module:
         number, method = self._pair(), function.attr
         arguments = self._all(node.args)
         node.keywords = self._all(node.keywords)
-        if method not in KEYED and method not in WHOLE or self._is_imported(function.value) or _is_super(function.value):
+        if method not in KEYED and method not in WHOLE or self._is_imported(function.value) or is_super(function.value):
             if not self._variable(function.value):
                 function.value = self.visit(function.value)
         else:
@@ -403,27 +301,12 @@ _WITH_LATER_KEY = {
 }  # fmt: skip
 
 
-def placed(node, at):
-    """The node at the place of another one."""
-    node.lineno, node.col_offset = at.lineno, at.col_offset
-    node.end_lineno, node.end_col_offset = at.end_lineno, at.end_col_offset
-    return node
-
-
 def _copied(node):
     if type(node) is _ast.Tuple:
         return placed(_ast.Tuple([_copied(each) for each in node.elts], _LOAD), node)
     if type(node) is _ast.Name:
         return placed(_ast.Name(node.id, _LOAD), node)
     return placed(_ast.Constant(node.value, None), node)
-
-
-def _children(node):
-    for field in node._fields:
-        value = getattr(node, field, None)
-        for child in value if isinstance(value, list) else (value,):
-            if isinstance(child, _ast.AST):
-                yield child
 
 
 def _walk(node):
@@ -433,12 +316,7 @@ def _walk(node):
         each = found.pop()
         yield each
         if each is node or not isinstance(each, _SCOPES):
-            found.extend(_children(each))
-
-
-def _is_super(node) -> bool:
-    """Is it `super()`? The interpreter has a shorter way for it."""
-    return type(node) is _ast.Call and type(node.func) is _ast.Name and node.func.id == "super"
+            found.extend(children(each))
 
 
 def _waits(node) -> bool:
@@ -449,10 +327,6 @@ def _waits(node) -> bool:
 def _binds(node) -> bool:
     """Does it bind a variable?"""
     return any(isinstance(each, _ast.NamedExpr) for each in _walk(node))
-
-
-def _first_line(node) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
 def _bound_in(function) -> frozenset:
@@ -467,7 +341,7 @@ def _bound_in(function) -> frozenset:
             found.add(node.id)
         elif kind is _ast.Global:
             outer.update(node.names)
-        elif node is not function and isinstance(node, (*_FUNCTIONS, _ast.ClassDef)):
+        elif node is not function and isinstance(node, (*FUNCTIONS, _ast.ClassDef)):
             found.add(node.name)
         elif kind in (_ast.Import, _ast.ImportFrom):
             found.update(_imported_names(node))
@@ -498,17 +372,8 @@ def _module_names(tree):
         elif kind in (_ast.Assign, _ast.AnnAssign) and node.value is not None and type(node.value) is not _ast.Constant:
             targets = node.targets if kind is _ast.Assign else [node.target]
             assigned.update(each.id for target in targets for each in _walk(target) if type(each) is _ast.Name)
-        if isinstance(node, (*_FUNCTIONS, _ast.Lambda, _ast.ClassDef)):
-            rebound.update(name for each in _deep(node) if type(each) is _ast.Global for name in each.names)
+        if isinstance(node, (*FUNCTIONS, _ast.Lambda, _ast.ClassDef)):
+            rebound.update(name for each in deep(node) if type(each) is _ast.Global for name in each.names)
         elif not isinstance(node, _ast.expr):
-            found.extend(_children(node))
+            found.extend(children(node))
     return frozenset(imported), frozenset(assigned | rebound) - imported, frozenset(rebound)
-
-
-def _deep(node):
-    """A node and everything in it."""
-    found = [node]
-    while found:
-        each = found.pop()
-        yield each
-        found.extend(_children(each))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import os
 
-from undermine_agent.heap import rewriting as shared
 from undermine_agent.heap.imports import Kept, rewrite_modules
 from undermine_agent.labels import hooks as flows
 from undermine_agent.labels import rewriting
 from undermine_agent.labels.rewriting import HOOK
 from undermine_agent.names.sites import is_hosts, is_tools
+from undermine_agent.patching import rewriting as shared
 
 GAP = "labels: accesses to the heap are recorded, and code has hooks for one of both"
 _OF_THE_LIBRARY = frozenset(("asyncio.streams",))

@@ -5,16 +5,15 @@ sites, which count calls, stay. A call stays a call. The hook gets only the func
 and may return a stand-in: `HOOK[".", "join", text].join(parts)`. Nothing with an effect is evaluated twice or in another order.
 
 Calls have a hook only if the name of the function is one through which labels flow, or if an expression says which function it
-is: `getattr(text, name)()`. A function whose call sites would move
-is left as it is.
+is: `getattr(text, name)()`. A function whose call sites would move is left as it is (see `patching.rewriting`).
 """
 
 from __future__ import annotations
 
 import _ast
 
-from undermine_agent.heap.rewriting import placed
-from undermine_agent.heap.rewriting import rewritten as rewritten_by
+from undermine_agent.patching.rewriting import Rewriter, deep, is_super, placed
+from undermine_agent.patching.rewriting import rewritten as rewritten_by
 
 HOOK = "__undermine_labels__"
 """The name of the hooks. They are a builtin."""
@@ -23,87 +22,28 @@ OPERATORS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>",
     "BitOr": "|", "BitXor": "^", "BitAnd": "&",
 }  # fmt: skip
-_FUNCTIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef)
 _MAKERS_OF_FUNCTIONS = frozenset(("getattr", "partial"))
 _LOAD = _ast.Load()
 
 
 def rewritten(source: bytes, path: str, names: frozenset):
     """The code of a module with hooks, and the functions that have none. `names`: the functions that have hooks at calls."""
-    return rewritten_by(source, path, lambda tree, left_alone: _Module(tree, left_alone, names).tree)
+    return rewritten_by(source, path, lambda tree, left_alone: _Module(tree, left_alone, names).rewrite())
 
 
-class _Module:
-    """Rewrites the functions of one module. Code outside functions runs at import: it stays."""
+class _Module(Rewriter):
+    """Rewrites the functions of one module."""
 
     def __init__(self, tree, left_alone, names: frozenset):
-        self.tree = tree
-        self.left_alone = left_alone
+        super().__init__(tree, left_alone)
         self.names = names | _aliases(tree, names)
-        self.nested = 0
-        self.visitors = {
+        self.visitors.update({
             _ast.BinOp: self._operation, _ast.UnaryOp: self._sign, _ast.AugAssign: self._changed, _ast.Assign: self._assign,
             _ast.AnnAssign: self._annotated, _ast.Subscript: self._subscript, _ast.Call: self._call, _ast.Compare: self._compare,
-            _ast.JoinedStr: self._text, _ast.For: self._loop, _ast.comprehension: self._loop, _ast.arguments: self._unchanged,
-            _ast.FunctionDef: self._function, _ast.AsyncFunctionDef: self._function, _ast.ClassDef: self._class,
-        }  # fmt: skip
-        if hasattr(_ast, "Match"):
-            self.visitors[_ast.match_case] = self._case
-        for name in ("TypeAlias", "TemplateStr"):
-            if hasattr(_ast, name):
-                self.visitors[getattr(_ast, name)] = self._unchanged
-        for statement in tree.body:
-            self._outside(statement)
-
-    # --- where to rewrite
-
-    def _outside(self, node) -> None:
-        """Find the functions in code that runs at import."""
-        if isinstance(node, _FUNCTIONS):
-            self._function(node)
-        elif isinstance(node, _ast.ClassDef):
-            for statement in node.body:
-                self._outside(statement)
-        elif not isinstance(node, _ast.expr):
-            for child in _children(node):
-                self._outside(child)
-
-    def _function(self, node):
-        if not self.nested and (node.name, _first_line(node)) in self.left_alone:
-            return node
-        self.nested += 1
-        node.body = self._all(node.body)
-        self.nested -= 1
-        return node
-
-    def _class(self, node):
-        self._outside(node)
-        return node
-
-    def _case(self, node):
-        """A case's pattern is not an expression."""
-        if node.guard is not None:
-            node.guard = self.visit(node.guard)
-        node.body = self._all(node.body)
-        return node
-
-    def visit(self, node):
-        return self.visitors.get(type(node), self._generic)(node)
-
-    def _generic(self, node):
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, list):
-                setattr(node, field, self._all(value))
-            elif isinstance(value, _ast.AST) and field != "annotation":
-                setattr(node, field, self.visit(value))
-        return node
-
-    def _all(self, nodes: list) -> list:
-        return [self.visit(node) if isinstance(node, _ast.AST) else node for node in nodes]
-
-    def _unchanged(self, node):
-        return node
+            _ast.JoinedStr: self._text, _ast.For: self._loop, _ast.comprehension: self._loop,
+        })  # fmt: skip
+        if hasattr(_ast, "TemplateStr"):
+            self.visitors[_ast.TemplateStr] = self._unchanged
 
     def _hook(self, at, kind: str, *parts):
         key = _ast.Tuple([placed(_ast.Constant(kind, None), at), *parts], _LOAD)
@@ -139,7 +79,7 @@ class _Module:
         if type(function) is _ast.Attribute:
             owner = function.value
             function.value = self.visit(owner)
-            if function.attr in self.names and not _is_super(owner):
+            if function.attr in self.names and not is_super(owner):
                 name = placed(_ast.Constant(function.attr, None), owner)
                 function.value = self._hook(owner, ".", name, function.value)
         elif type(function) is _ast.Name:
@@ -213,31 +153,15 @@ class _Module:
 _CHANGES = {_ast.Subscript: "item=", _ast.Attribute: "attribute="}
 
 
-def _children(node):
-    for field in node._fields:
-        value = getattr(node, field, None)
-        for child in value if isinstance(value, list) else (value,):
-            if isinstance(child, _ast.AST):
-                yield child
-
-
-def _deep(node):
-    found = [node]
-    while found:
-        each = found.pop()
-        yield each
-        found.extend(_children(each))
-
-
 def _has_no_effect(node) -> bool:
     """Can it not change which object a name is? It has only names, constants, attributes and operators."""
     plain = (_ast.Constant, _ast.Name, _ast.Attribute, _ast.BinOp, _ast.operator, _ast.Load)
-    return all(isinstance(each, plain) for each in _deep(node))
+    return all(isinstance(each, plain) for each in deep(node))
 
 
 def _is_constant(node) -> bool:
     """Does the compiler compute it?"""
-    return all(isinstance(each, (_ast.Constant, _ast.BinOp, _ast.UnaryOp, _ast.operator, _ast.unaryop)) for each in _deep(node))
+    return all(isinstance(each, (_ast.Constant, _ast.BinOp, _ast.UnaryOp, _ast.operator, _ast.unaryop)) for each in deep(node))
 
 
 def _is_name_of_item(key) -> bool:
@@ -247,14 +171,6 @@ def _is_name_of_item(key) -> bool:
 
 def _has_slices(key) -> bool:
     return type(key) is _ast.Tuple and any(type(each) is _ast.Slice for each in key.elts)
-
-
-def _is_super(node) -> bool:
-    return type(node) is _ast.Call and type(node.func) is _ast.Name and node.func.id == "super"
-
-
-def _first_line(node) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
 def _is_function(node, names: frozenset) -> bool:
@@ -268,7 +184,7 @@ def _is_function(node, names: frozenset) -> bool:
 def _aliases(tree, names: frozenset) -> frozenset:
     """Other names of these functions in a module: by an import, or by an assignment of a function or method."""
     found: set = set()
-    for node in _deep(tree):
+    for node in deep(tree):
         if isinstance(node, _ast.ImportFrom):
             found.update(each.asname for each in node.names if each.asname and each.name in names)
         elif isinstance(node, _ast.Assign) and _is_function(node.value, names):

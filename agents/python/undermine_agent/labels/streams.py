@@ -100,7 +100,7 @@ _IN_MEMORY = {
 
 
 class File:
-    """The labels of an open file: of the bytes that were read, and of those that wait to be written."""
+    """The labels of an open file: those of the bytes it has read, and those of the bytes it has yet to write."""
 
     __slots__ = ("alive", "reads", "pending", "text_at", "received", "written_at", "sent")
 

@@ -105,25 +105,21 @@ def _divided(result, args, options):
 
 
 def _split(result, args, options):
-    text, at = args[0], 0
-    if not of(text):
-        return result
-    for number, each in enumerate(result):
-        at = text.find(each, at) if each else at
-        result[number] = part(text, each, at)
-        separator = options.get("sep", args[1] if len(args) > 1 else None)
-        at += len(each) + (len(separator) if separator else 0)
-    return result
+    separator = options.get("sep", args[1] if len(args) > 1 else None)
+    return _parts(result, args[0], lambda each: len(each) + (len(separator) if separator else 0))
 
 
 def _lines(result, args, options):
-    text, at = args[0], 0
-    if not of(text):
-        return result
-    for number, each in enumerate(result):
+    return _parts(result, args[0], lambda each: max(len(each), 1))
+
+
+def _parts(result, text, width):
+    """The parts of a text, each labelled by the place where it stands; `width` is the distance to the earliest next one."""
+    at = 0
+    for number, each in enumerate(result) if of(text) else ():
         at = text.find(each, at) if each else at
         result[number] = part(text, each, at)
-        at += max(len(each), 1)
+        at += width(each)
     return result
 
 
