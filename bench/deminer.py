@@ -28,6 +28,7 @@ import msgspec
 from bench.fcatch import configuration, hunt_of, hunted, only_crashes
 from bench.labels import Tiers, against_labels, flows, quality
 from bench.news import print_news
+from bench.options import duration, some_of
 from bench.processes import set_up
 from bench.sieve import cell_of
 from bench.sieve_tables import Cell, Points
@@ -42,7 +43,7 @@ from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.pipeline import analyse
 from undermine.api.opening import build_agents
 from undermine.campaign.limits import Limits
-from undermine.config.schema import Config, parse_duration
+from undermine.config.schema import Config
 from undermine.model.codec import read_columns
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
@@ -273,21 +274,12 @@ def _found(cell: Cell) -> list[Any]:
 
 def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="make bench-deminer", description=__doc__)
-    parser.add_argument("--targets", default=",".join(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
-    parser.add_argument("--budget", default="10m", help="time for each hunt (default: 10m)")
+    parser.add_argument("--targets", type=some_of(PACKS), default=tuple(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
+    parser.add_argument("--parts", type=some_of(PARTS), default=tuple(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
+    parser.add_argument("--budget", type=duration, default="10m", help="time for each hunt (default: 10m)")
     parser.add_argument("--seed", type=int, default=0)
     said = parser.parse_args(arguments)
-    chosen: dict[str, Any] = {}
-    for name, known in (("targets", tuple(PACKS)), ("parts", PARTS)):
-        chosen[name] = tuple(dict.fromkeys(getattr(said, name).split(",")))
-        if unknown := [each for each in chosen[name] if each not in known]:
-            parser.error(f"--{name}: unknown: {', '.join(unknown)}; known are {', '.join(known)}")
-    try:
-        budget_s = parse_duration(said.budget)
-    except ValueError as error:
-        parser.error(f"--budget: {error}")
-    return Options(chosen["targets"], chosen["parts"], budget_s, said.seed)
+    return Options(said.targets, said.parts, said.budget, said.seed)
 
 
 def main() -> int:

@@ -31,6 +31,7 @@ from bench.fcatch_reports import Ran, reports_of
 from bench.fcatch_tables import KINDS, TIMES, NamesShared, Row, Times
 from bench.heap import agreement
 from bench.news import print_news
+from bench.options import duration, some_of
 from bench.processes import set_up
 from bench.sieve import cell_of, seconds_of
 from bench.sieve_tables import Cell, Points
@@ -40,7 +41,7 @@ from undermine.api.opening import build_agents, opened
 from undermine.campaign.limits import Limits
 from undermine.campaign.loop import Campaign
 from undermine.config.load import load
-from undermine.config.schema import Config, parse_duration
+from undermine.config.schema import Config
 from undermine.model.codec import read_columns
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
@@ -282,24 +283,15 @@ def only_crashes(config: Config) -> Config:
 
 def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="make bench-fcatch", description=__doc__)
-    parser.add_argument("--targets", default=",".join(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
-    parser.add_argument("--budget", default="10m", help="time for each hunt with the strategy (default: 10m)")
+    parser.add_argument("--targets", type=some_of(PACKS), default=tuple(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
+    parser.add_argument("--parts", type=some_of(PARTS), default=tuple(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
+    parser.add_argument("--budget", type=duration, default="10m", help="time for each hunt with the strategy (default: 10m)")
     parser.add_argument("--random-runs", type=int, default=400, help="random crash runs on each target (default: 400)")
     parser.add_argument("--seed", type=int, default=0)
     said = parser.parse_args(arguments)
-    chosen: dict[str, Any] = {}
-    for name, known in (("targets", tuple(PACKS)), ("parts", PARTS)):
-        chosen[name] = tuple(dict.fromkeys(getattr(said, name).split(",")))
-        if unknown := [each for each in chosen[name] if each not in known]:
-            parser.error(f"--{name}: unknown: {', '.join(unknown)}; known are {', '.join(known)}")
-    try:
-        budget_s = parse_duration(said.budget)
-    except ValueError as error:
-        parser.error(f"--budget: {error}")
     if said.random_runs < 1:
         parser.error("--random-runs must be at least 1")
-    return Options(chosen["targets"], chosen["parts"], budget_s, said.seed, said.random_runs)
+    return Options(said.targets, said.parts, said.budget, said.seed, said.random_runs)
 
 
 def summary(rows: Sequence[Row], options: Options) -> dict[str, Any]:

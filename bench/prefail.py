@@ -20,10 +20,11 @@ import msgspec
 
 from bench import prefail_tables as tables
 from bench.news import print_news
+from bench.options import duration
 from bench.prefail_pool import Clock, Level, Pool, crash_before_changes, open_pool, pruned_singles
 from bench.prefail_tables import RANDOM, SIMPLEST, Cell, Row
 from undermine.config.load import load
-from undermine.config.schema import Config, parse_duration
+from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.point import Point
 from undermine.policies.library import DEFAULT
@@ -190,7 +191,7 @@ def prepare(target: str) -> None:
 def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="python -m bench.prefail", description=__doc__)
     parser.add_argument("workloads", nargs="*", help=f"target:part,part… (default: {' '.join(WORKLOADS)})")
-    parser.add_argument("--budget", default="12m", help="time for the experiments of each workload (default: 12m)")
+    parser.add_argument("--budget", type=duration, default="12m", help="time for the experiments of each workload (default: 12m)")
     parser.add_argument("--failures", type=int, default=3, help="0: Table 4 only (default: 3)")
     parser.add_argument(
         "--base", action="append", help=f"a policy of every column, BF and random too (default: {BASE}); or none"
@@ -203,14 +204,10 @@ def parse(arguments: Sequence[str]) -> Options:
     for workload in said.workloads:
         if workload.partition(":")[0] not in PACKS:
             parser.error(f"{workload} must be target:part with one of the targets {', '.join(PACKS)}")
-    try:
-        budget_s = parse_duration(said.budget)
-    except (UserError, ValueError) as error:
-        parser.error(f"--budget: {error}")
     base = tuple(policy for policy in said.base or (BASE,) if policy != "none")
     folder = (said.folder or Path(tempfile.mkdtemp(prefix="um-bench-prefail-"))).resolve()
     workloads = tuple(said.workloads) or WORKLOADS
-    return Options(workloads, budget_s, said.failures, base, said.cap, said.seed, said.jobs, folder)
+    return Options(workloads, said.budget, said.failures, base, said.cap, said.seed, said.jobs, folder)
 
 
 def report(rows: Sequence[Row], options: Options) -> str:

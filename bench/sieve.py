@@ -24,6 +24,7 @@ import msgspec
 import undermine
 from bench import sieve_tables as tables
 from bench.news import print_news
+from bench.options import duration
 from bench.processes import set_up
 from bench.sieve_rivals import RIVALS, spots_of
 from bench.sieve_tables import NAMES, SIEVE, Cell, Points, Report, Row, State, Static
@@ -33,7 +34,7 @@ from undermine.analysis.exposure.exposure import Spot
 from undermine.api.helpers import helpers, sources_of
 from undermine.campaign.loop import Campaign
 from undermine.config.load import load
-from undermine.config.schema import Config, parse_duration
+from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.faults import Delay
 from undermine.model.finding import Finding, landings
@@ -345,7 +346,9 @@ def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="python -m bench.sieve", description=__doc__)
     parser.add_argument("--targets", nargs="+", choices=PACKS, default=list(PACKS), metavar="TARGET")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), metavar="MODE", help=", ".join(MODES))
-    parser.add_argument("--budget", default="4m", help="time for the runs of each mode on each target (default: 4m)")
+    parser.add_argument(
+        "--budget", type=duration, default="4m", help="time for the runs of each mode on each target (default: 4m)"
+    )
     parser.add_argument(
         "--runs", type=int, default=0, help="the maximum number of runs of each mode (default: as many as fit into the budget)"
     )
@@ -353,15 +356,11 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time; more than one makes each run slower")
     parser.add_argument("--folder", type=Path, help="keep the campaigns here, and continue those that are here")
     said = parser.parse_args(arguments)
-    try:
-        budget_s = parse_duration(said.budget)
-    except ValueError as error:
-        parser.error(f"--budget: {error}")
     if said.runs < 0 or said.jobs < 1:
         parser.error("--runs must not be negative, and --jobs at least 1")
     folder = (said.folder or Path(tempfile.mkdtemp(prefix="um-bench-sieve-"))).resolve()
     targets, modes = (tuple(dict.fromkeys(names)) for names in (said.targets, said.modes))
-    return Options(targets, modes, budget_s, said.runs, said.seed, said.jobs, folder)
+    return Options(targets, modes, said.budget, said.runs, said.seed, said.jobs, folder)
 
 
 def report(rows: Sequence[Row]) -> str:
