@@ -34,7 +34,7 @@ _TIERS: dict[Tier, tuple[float, str]] = {
     "activity": (2.0, "both are part of the handling of one message"),
     "remote": (0.0, "the messages that led to them come from one activity of another node"),
 }
-"""What each kind of evidence adds to the score, and its words."""
+"""The points that each kind of evidence adds to the score, and its words."""
 _STORED = frozenset({"file", "key", "table"})
 _LONGER = 2.0
 """A down time is worth another try if it exceeds the first one by this factor."""
@@ -178,7 +178,7 @@ def _why(pair: RelatedSites, read: frozenset[Resource]) -> Reason:
 
 
 def _done(shown: Shown) -> str:
-    """What the node did, in words: `changed key queue and key registry`."""
+    """The changes that the node made, in words: `changed key queue and key registry`."""
     stored = [str(place) for place in shown.places if place.kind in _STORED]
     told = [place.name.rpartition("peer:")[2] for place in shown.places if place.kind == "node"]
     words = [f"changed {' and '.join(dict.fromkeys(stored))}"] if stored else []

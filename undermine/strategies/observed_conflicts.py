@@ -252,7 +252,7 @@ class ObservedConflicts:
 def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
     """The moment at which a node of the role must crash, so that recovery finds this state. The run shows the write.
 
-    Of all writes that leave such a state, the one that other runs find most easily stands for them.
+    Several writes may leave such a state. The one that other runs find most easily stands for all.
     """
     moment = _crash_after(run, pair, pair.write.row, role)
     if moment is None or moment.nth == 1:

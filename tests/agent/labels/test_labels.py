@@ -207,7 +207,7 @@ def test_databases(labelling: FakeTool) -> None:
 
 
 def test_small_numbers(labelling: FakeTool, agent_kind: str) -> None:
-    """An epoch of 5 is no other 5. Without the accelerator, it has no label."""
+    """An epoch of 5 is not confused with another 5. Without the accelerator, it has no label."""
     (labelling.data / "epoch").write_text("5")
     outcome = run(labelling, """
         def main():
