@@ -208,7 +208,7 @@ def test_an_accepting_socket_is_known_by_its_address(target: Any) -> None:
 
 
 def test_reading_a_variable_initialises_no_class(target: Any) -> None:
-    target.tool.variables = [{"slot": 0, "node": "s1", "name": "x", "path": ":Target.Late.value"}]
+    target.tool.variables = [{"slots": {"": 0}, "node": "s1", "name": "x", "path": ":Target.Late.value"}]
     outcome = target.run("early").ok()
     assert outcome.out.splitlines() == ["now", "initialised"]
     assert target.tool.slot(0) == "8"

@@ -30,6 +30,7 @@ from undermine.config.schema import (
     Ready,
     Role,
     RunLimits,
+    Variable,
     Workload,
     changes,
     parse_duration,
@@ -260,7 +261,18 @@ def test_variables_of_a_role_come_before_those_of_all(project: Path) -> None:
         MINIMAL + "variables = {term = 'app.store:Store.term'}\n[variables]\nterm = 'app:term'\nrole = 'app:X.y[z]'\n"
     )
     (project / "undermine.toml").write_text(text)
-    assert load(project).variables_of("store1") == {"term": "app.store:Store.term", "role": "app:X.y[z]"}
+    assert load(project).variables_of("store1") == {
+        "term": Variable("app.store:Store.term", "term"),
+        "role": Variable("app:X.y[z]", "role"),
+    }
+
+
+def test_a_variable_may_hold_the_metadata_of_another_one(project: Path) -> None:
+    text = MINIMAL + "[variables]\nseen = {path = 'app:Node.view[*].leader', metadata = 'leader'}\n"
+    (project / "undermine.toml").write_text(text)
+    config = load(project)
+    assert config.variables == {"seen": Variable("app:Node.view[*].leader", "leader")}
+    assert config.variable_names == {f"{node}.seen": True for node in config.node_ids}
 
 
 def test_every_fault_of_the_model_can_be_listed_and_wrong_bytes_must_be() -> None:
@@ -332,6 +344,10 @@ MALFORMED = [
     ("+[groups]\nr = 'store1'", "7: groups.r must be a list of node names", 'not "store1"'),
     ("+[groups]\n'r 1' = ['store1']", '7: groups."r 1" has the invalid group name', "letters"),
     ("+[variables]\nterm = 'Node.term'", "7: variables.term must be a path", "package.module:Class.attribute"),
+    ("+[variables]\nx = {path = 'm:x', kind = 1}", "7: variables.x.kind is unknown", "path and metadata"),
+    ("+[variables]\nx = {metadata = 'm'}", "7: variables.x must be a path", "package.module:Class.attribute"),
+    ("+[variables]\nx = {path = 'x'}", "7: variables.x.path must be a path", 'not "x"'),
+    ("+[variables]\nx = {path = 'm:x', metadata = 1}", "7: variables.x.metadata must be a name", "not 1"),
     ("+[variables]\nterm = 1", "7: variables.term must be a path", "not 1"),
     ("+[variables]\n'a.b' = 'm:x'", '7: variables."a.b" has the invalid variable name', "letters"),
     ("+variables = {term = 'm:'}", "6: roles.store.variables.term must be a path", "package.module:Class.attribute"),

@@ -225,7 +225,7 @@ class Bench:
             pytest.skip(f"the agent {self.kind.runtime} lacks {lacking[0]}")
         self._slots = {f"s1.{name}": slot for slot, name in enumerate(variables)}
         self._variables = [
-            {"slot": slot, "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}
+            {"slots": {"": slot}, "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}
             for slot, name in enumerate(variables)
         ]
         self._close_server()

@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from undermine.inject.compile import compile_steps, cuts, lasting_partition, meets_phases, unsupported
+from undermine.inject.compile import (
+    compile_steps,
+    cuts,
+    lasting_partition,
+    meets_phases,
+    split_variable,
+    unsupported,
+    variable_slots,
+)
 from undermine.model.faults import Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, When
 from undermine.model.point import CLIENT, REST, Point, client_point, phase_point
@@ -13,6 +21,7 @@ from undermine.testing import CAPABILITIES, point
 
 NODES = ("n1", "n2", "n3")
 SLOTS = {"n1.term": 0, "n2.term": 1, "n1.role": 2}
+NAMES = dict.fromkeys(SLOTS, False)
 
 
 def plan_of(*faults: Fault, trigger: Trigger | None = None) -> Plan:
@@ -82,6 +91,45 @@ def test_seen_points_are_reduced_to_the_kept_keys_without_duplicates() -> None:
         "nth": 1,
         "unseen": {"keys": ["loc", "op"], "seen": [["a", "file.write"], ["b", "file.write"]]},
     }
+
+
+def test_an_absent_variable_is_compared_with_null() -> None:
+    plan = Plan((Step(When((Compare("n1.role", "==", None),)), Crash()),))
+    (row,) = compile_steps(plan, "n1", SLOTS)
+    assert row["second"]["when"] == [{"slot": 2, "is": "==", "value": None}]
+
+
+def test_every_node_looks_for_messages_that_involve_a_node_in_a_new_state() -> None:
+    state = (("n1.role",), ("n1.term", "n2.term"))
+    until = FirstUnseen(("stack", "state"), (Point.of({"stack": "a", "state": "leader, <"}),), state=state, involves=("n1",))
+    plan = Plan((Step(When((Compare("n1.role", "==", "leader"),)), Partition(("n1",)), until),))
+    for node in NODES:
+        (row,) = compile_steps(plan, node, SLOTS)
+        assert row["until"]["second"] == {
+            "match": {},
+            "place": "before",
+            "nth": 1,
+            "unseen": {"keys": ["stack", "state"], "seen": [["a", "leader, <"]], "state": [[2], [0, 1]]},
+            "involves": ["n1"],
+        }
+
+
+def test_only_the_variables_that_a_plan_names_have_slots() -> None:
+    until = FirstUnseen(("state",), state=(("n2.view[n3]",), ("n1.term", "n2.term")))
+    plan = Plan((Step(When((Compare("n1.term", "<", other="n2.term"),)), Crash(), until),))
+    assert variable_slots(plan) == {"n1.term": 0, "n2.term": 1, "n2.view[n3]": 2}
+    assert split_variable("n2.view[n3]") == ("n2", "view", "n3")
+    assert split_variable("n1.term") == ("n1", "term", "")
+
+
+def test_a_variable_with_keys_needs_one() -> None:
+    def why(name: str) -> str:
+        plan = Plan((Step(When((Compare(name, "==", "x"),)), Crash(("n1",))),))
+        return unsupported(plan, None, variables={"n1.view": True, "n1.term": False})
+
+    assert why("n1.view[a]") == why("n1.term") == ""
+    assert why("n1.view") == "the variable n1.view needs a key"
+    assert why("n1.term[a]") == "the variable n1.term has no keys"
 
 
 def test_clients_get_only_triggers_that_name_their_operations() -> None:
@@ -172,7 +220,7 @@ def test_mapped_memory_cannot_return_an_error(op: str) -> None:
         assert unsupported(plan_of(Crash(), Delay(), Partition(), trigger=trigger), able) == ""
     assert unsupported(plan_of(Error(), trigger=Then(At(mapped), At(point()))), able) == ""
     when = When((Compare("n1.term", "==", "1"),))
-    assert unsupported(plan_of(Error(), trigger=when), able, variables=SLOTS) == ""
+    assert unsupported(plan_of(Error(), trigger=when), able, variables=NAMES) == ""
 
 
 def test_clients_can_be_cut_off_only_at_the_network() -> None:
@@ -192,11 +240,11 @@ def test_a_variable_that_is_not_configured_is_named() -> None:
     when = When((Compare("n1.term", "!=", other="n2.term"),))
     plan = Plan((Step(when, Crash()),))
     able = dict.fromkeys(NODES, CAPABILITIES)
-    assert unsupported(plan, able, variables=SLOTS) == ""
-    assert unsupported(plan, able, variables={"n1.term"}) == "no variable n2.term is configured"
+    assert unsupported(plan, able, variables=NAMES) == ""
+    assert unsupported(plan, able, variables={"n1.term": False}) == "no variable n2.term is configured"
     assert unsupported(plan, None) != ""
     until = Plan((Step(At(point()), Partition(), when),))
-    assert unsupported(until, able, variables={"n1.term"}) == "no variable n2.term is configured"
+    assert unsupported(until, able, variables={"n1.term": False}) == "no variable n2.term is configured"
 
 
 def test_agents_must_be_able_to_notice_the_moment_and_the_end() -> None:
@@ -207,8 +255,8 @@ def test_agents_must_be_able_to_notice_the_moment_and_the_end() -> None:
         (At(point()), At(point(node="n1")), "until"),
     ):
         plan = Plan((Step(trigger, Pause(), until),))
-        assert unsupported(plan, {"n1": ()}, variables=SLOTS) == f"the agent of n1 does not offer {word}"
-        assert unsupported(plan, {"n1": (word,)}, variables=SLOTS) == ""
+        assert unsupported(plan, {"n1": ()}, variables=NAMES) == f"the agent of n1 does not offer {word}"
+        assert unsupported(plan, {"n1": (word,)}, variables=NAMES) == ""
     by_client = Plan((Step(At(point()), Pause(), At(client_point("put", "n1"))),))
     assert unsupported(by_client, {"n1": ()}) == ""
 

@@ -233,6 +233,7 @@ def test_an_end_is_granted_once_and_only_to_a_step_that_fired() -> None:
     controller.claim(claim())
     assert controller.claim(claim(node="n2", half="until")) == ({"type": "go"}, [SetStep(0, OVER), EndFault(0, "n2")])
     assert controller.claim(claim(half="until")) == ({"type": "no"}, [])
+    assert [(moment.step, moment.node) for moment in controller.ended()] == [(0, "n2")], "where it ended"
     assert controller.fired() == [0]
 
 

@@ -153,8 +153,12 @@ def test_triggers_are_described() -> None:
         "before net.send at m:f#1 on n1, once after net.send at m:f#1 on n1 (occurrence 4) was seen"
     )
     assert describe_trigger(Then(often, once, same="node")).endswith("(occurrence 4) was seen on the same node")
-    assert describe_trigger(When((Compare("x", ">", other="y"),))) == "when x > y"
+    assert describe_trigger(When((Compare("x", ">", other="y"),))) == "when x is more than y"
+    assert describe_trigger(When((Compare("n1.view[n2]", "==", None),))) == "when n1.view[n2] is ∅"
     assert describe_trigger(FirstUnseen(("op", "loc"))) == "before the first unseen op+loc"
+    assert describe_trigger(FirstUnseen(("stack",), involves=("n1",))) == "before a message from or to n1"
+    healed = FirstUnseen(("stack",), (Point.of({"stack": "a"}),), involves=("n1", "n2"))
+    assert describe_trigger(healed) == "before a message from or to n1 and n2, except 1 kind of message"
 
 
 def test_a_plan_describes_its_steps_in_order() -> None:

@@ -15,7 +15,7 @@ from undermine.model.faults import Crash
 from undermine.model.plan import At, Compare, Plan, Step, When
 from undermine.model.point import Point
 from undermine.model.run import NodeInfo
-from undermine.run.agent_files import AgentFiles, variable_slots
+from undermine.run.agent_files import AgentFiles
 from undermine.store.rundir import RunDir
 from undermine.testing import point
 
@@ -24,6 +24,7 @@ TOML = f"""
 plugins = "hunt.py"
 [variables]
 term = "app:Node.term"
+view = "app:Node.view[*]"
 [roles.store]
 nodes = ["s1", "s2"]
 command = "{sys.executable}"
@@ -64,20 +65,17 @@ def test_agents_are_told_which_contents_are_part_of_points(config: Config, tmp_p
     assert [made.make(info, 1)["contents"] for info in infos] == [[["msg.send", "append peer:s2"]], [], []]
 
 
-def test_every_node_has_slots_of_its_own_for_its_variables(config: Config) -> None:
-    slots = variable_slots(config)
-    assert sorted(slots) == ["p1.term", "s1.leader", "s1.term", "s2.leader", "s2.term"]
-    assert sorted(slots.values()) == list(range(5))
-
-
-def test_an_agent_reads_the_variables_of_its_own_node_into_those_slots(config: Config, tmp_path: Path) -> None:
+def test_an_agent_reads_the_variables_of_its_own_node_and_publishes_those_that_the_plan_names(
+    config: Config, tmp_path: Path
+) -> None:
     infos = nodes("h", "h", "h")
-    made = files(config, tmp_path, infos).make(infos[1], 1)
-    slots = variable_slots(config)
-    assert {(v["slot"], v["node"], v["name"], v["path"]) for v in made["variables"]} == {
-        (slots["s2.term"], "s2", "term", "app:Node.term"),
-        (slots["s2.leader"], "s2", "leader", "app:Node.leader"),
-    }
+    step = Step(When((Compare("s1.term", "<", other="s2.term"), Compare("s2.view[s1]", "==", None))), Crash())
+    made = files(config, tmp_path, infos, step).make(infos[1], 1)
+    assert made["variables"] == [
+        {"node": "s2", "name": "term", "path": "app:Node.term", "slots": {"": 1}},
+        {"node": "s2", "name": "view", "path": "app:Node.view[*]", "slots": {"s1": 2}},
+        {"node": "s2", "name": "leader", "path": "app:Node.leader", "slots": {}},
+    ]
 
 
 def test_an_agent_is_told_who_it_is_and_whom_it_knows(config: Config, tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
-from undermine.run.agent_files import variable_slots
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore
 
@@ -146,8 +145,7 @@ class Confirming:
     def _has_control(self, plan: Plan) -> bool:
         """Can the control of this plan be run?"""
         capabilities = self._store.meta("capabilities")
-        variables = variable_slots(self._config)
-        features, nodes = self._engine.runner.features, self._config.node_ids
+        features, variables, nodes = self._engine.runner.features, self._config.variable_names, self._config.node_ids
         return bool(plan.steps) and not unsupported(plan.control, capabilities, features, variables, nodes)
 
     def _suspicions(self) -> tuple[Suspicion, ...]:

@@ -254,6 +254,7 @@ class Campaign:
             fault_free=self._store.fault_free(),
             columns=self.plan_runner.columns,
             fired_ns=self.plan_runner.fired_ns,
+            ended_at=self.plan_runner.ended_at,
             program=self._program,
             delay_s=self._config.faults.delay_s,
             landings=self._landings(),

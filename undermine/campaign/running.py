@@ -27,7 +27,7 @@ from undermine.model.event import Trace
 from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
 from undermine.model.plan import At, final_at
-from undermine.model.point import CLIENT, CONTENT, KEYS
+from undermine.model.point import CLIENT, CONTENT, KEYS, Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
@@ -127,6 +127,11 @@ class PlanRunner:
         """When the first step of a run fired; 0 if none did."""
         moments = load_record(RunDir(self.folder(run_id))).moments
         return moments[0].t_ns if moments else 0
+
+    def ended_at(self, run_id: int) -> Point | None:
+        """The operation before which the fault of a run's last step ended; None if it lasted until healing."""
+        ended = load_record(RunDir(self.folder(run_id))).ended
+        return ended[-1].point if ended else None
 
     def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
         """Run a round one plan at a time, without regard to the limits of the session."""

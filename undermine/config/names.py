@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from undermine.config.lines import KeyPath, Source, show
-from undermine.config.schema import ALL, Checkers, Faults, Role
+from undermine.config.schema import ALL, Checkers, Faults, Role, Variable
 from undermine.config.templates import did_you_mean
 from undermine.model.point import CLIENT
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
 _VARIABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*|\[[^][]+\])*")
+_EXAMPLE = '"package.module:Class.attribute"'
 
 
 def check_name(source: Source, path: KeyPath, name: str, what: str, pattern: re.Pattern[str] = NAME) -> None:
@@ -62,16 +63,26 @@ def check_groups(source: Source, faults: Faults, named: Mapping[str, Any], roles
     check_known(source, ("faults", "groups"), faults.groups, "group", [ALL, *roles, *named])
 
 
-def variables(source: Source, path: KeyPath, table: Any) -> dict[str, str]:
-    """The table [variables] of all roles or of one: the variables that triggers may use, and their paths in the program."""
+def variables(source: Source, path: KeyPath, table: Any) -> dict[str, Variable]:
+    """The table [variables] of all roles or of one: the variables that agents read, and their paths in the program."""
     if not isinstance(table, dict):
         raise source.error(path, f"must be a table, not {show(table)}")
-    for name, variable in table.items():
-        check_name(source, (*path, name), name, "variable")
-        if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable):
-            text = f'must be a path like "package.module:Class.attribute", not {show(variable)}'
-            raise source.error((*path, name), text)
-    return table
+    return {name: _variable(source, (*path, name), name, variable) for name, variable in table.items()}
+
+
+def _variable(source: Source, path: KeyPath, name: str, given: Any) -> Variable:
+    """A path, or a table of a path and the name of the metadata that the variable holds."""
+    check_name(source, path, name, "variable")
+    table = given if isinstance(given, dict) else {"path": given}
+    if unknown := sorted(set(table) - set(Variable.__struct_fields__)):
+        raise source.error((*path, unknown[0]), f"is unknown; a variable has {' and '.join(Variable.__struct_fields__)}")
+    where, metadata = table.get("path"), table.get("metadata", name)
+    if not isinstance(where, str) or not _VARIABLE.fullmatch(where):
+        at = (*path, "path") if "path" in table and table is given else path
+        raise source.error(at, f"must be a path like {_EXAMPLE}, not {show(where if 'path' in table else given)}")
+    if not isinstance(metadata, str) or not metadata:
+        raise source.error((*path, "metadata"), f"must be a name in quotes, not {show(metadata)}")
+    return Variable(where, metadata)
 
 
 # --- patterns

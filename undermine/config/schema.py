@@ -81,8 +81,23 @@ NodeNames = Annotated[
 PortNames = Annotated[tuple[str, ...], Meta(description='a list of port names, like ["rpc", "gossip"]')]
 RoleNames = Annotated[tuple[str, ...], Meta(description="a list of role names")]
 GroupNames = Annotated[tuple[str, ...], Meta(description='a list of group names, like ["rack1", "all"]')]
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable of the target: its path in the program, and the metadata that it holds. Only variables that hold the same
+    metadata are compared."""
+
+    path: str
+    metadata: str
+
+    @property
+    def has_keys(self) -> bool:
+        """Is it one variable for each key?"""
+        return "[*" in self.path
+
+
 Variables = Annotated[
-    dict[str, str], Meta(description='a table of paths in quotes, like {term = "package.module:Class.attribute"}')
+    dict[str, Variable], Meta(description='a table of paths in quotes, like {term = "package.module:Class.attribute"}')
 ]
 Status = Annotated[int, Meta(ge=100, le=599, description="an HTTP status from 100 to 599")]
 Environment = Annotated[dict[str, str], Meta(description='a table of texts in quotes, like {PORT = "{port}"}')]
@@ -257,7 +272,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     roles: dict[str, Role]
     params: dict[str, Param] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    variables: dict[str, str] = {}
+    variables: dict[str, Variable] = {}
     strategies: dict[str, dict[str, Any]] = {}
     """The tables [strategies.NAME]: options that each strategy checks itself."""
     campaign: Campaign = Campaign()
@@ -289,9 +304,18 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.groups[name]
         return self.node_ids if name == ALL else self.roles[name].nodes
 
-    def variables_of(self, node: str) -> dict[str, str]:
-        """The paths of the variables that triggers may use in this node."""
+    def variables_of(self, node: str) -> dict[str, Variable]:
+        """The variables that agents read in this node."""
         return self.variables | self.role_of(node).variables
+
+    @property
+    def variable_names(self) -> dict[str, bool]:
+        """All variables (`NODE.NAME`) that a trigger may use. Does it have keys?"""
+        return {
+            f"{node}.{name}": variable.has_keys
+            for node in self.node_ids
+            for name, variable in self.variables_of(node).items()
+        }
 
     def start_order(self) -> list[list[Role]]:
         """Roles in groups: a group may start when all groups before it are ready."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,7 +20,18 @@ from undermine.model.faults import (
     nodes_of,
     row_of,
 )
-from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, When, misplaced, unbindable
+from undermine.model.plan import (
+    At,
+    FirstUnseen,
+    Plan,
+    Step,
+    Then,
+    Trigger,
+    When,
+    misplaced,
+    unbindable,
+    variables_named,
+)
 from undermine.model.point import CLIENT, PHASE
 
 Row = dict[str, Any]
@@ -58,10 +70,13 @@ def _row(half: At | When | FirstUnseen, slots: Mapping[str, int]) -> Row:
     match half:
         case At(point=point, place=place, nth=nth):
             return {"match": point.as_dict(), "place": place, "nth": nth}
-        case FirstUnseen(keys=keys, seen=seen, point=point, place=place):
+        case FirstUnseen(keys=keys, seen=seen, point=point, place=place, state=state, involves=involves):
             known = sorted({tuple(other.get(key) for key in keys) for other in seen})
-            unseen = {"keys": list(keys), "seen": [list(values) for values in known]}
-            return {"match": point.as_dict(), "place": place, "nth": 1, "unseen": unseen}
+            unseen: Row = {"keys": list(keys), "seen": [list(values) for values in known]}
+            if state:
+                unseen["state"] = [[slots[name] for name in part] for part in state]
+            row: Row = {"match": point.as_dict(), "place": place, "nth": 1, "unseen": unseen}
+            return {**row, "involves": list(involves)} if involves else row
         case When(state=state):
             compared = [
                 {"slot": slots[c.variable], "is": c.op} | ({"other": slots[c.other]} if c.other else {"value": c.value})
@@ -84,14 +99,21 @@ def _may_match(half: At | When | FirstUnseen, node: str, role: str) -> bool:
 
 def nodes_compared(trigger: When) -> set[str]:
     """The nodes whose variables the trigger compares each time that one of these nodes sends or receives."""
-    return {name.partition(".")[0] for name in _variables(trigger)}
+    return {name.partition(".")[0] for name in variables_named(trigger)}
 
 
-def _variables(trigger: When) -> Iterator[str]:
-    for compare in trigger.state:
-        yield compare.variable
-        if compare.other:
-            yield compare.other
+def variable_slots(plan: Plan) -> dict[str, int]:
+    """The slot of the shared state that holds each variable that the plan names; the same for all processes of a run."""
+    triggers = [trigger for step in plan.steps for trigger in (step.trigger, step.until)]
+    names = dict.fromkeys(name for trigger in triggers for name in variables_named(trigger))
+    return {name: slot for slot, name in enumerate(names)}
+
+
+def split_variable(name: str) -> tuple[str, str, str]:
+    """The node, the name and the key of `NODE.NAME[KEY]`; the key is "" if there is none."""
+    node, _, rest = name.partition(".")
+    plain, bracket, key = rest.partition("[")
+    return node, plain, key[:-1] if bracket else ""
 
 
 def meets_phases(plan: Plan) -> bool:
@@ -141,13 +163,13 @@ def unsupported(
     plan: Plan,
     capabilities: Mapping[str, Iterable[str]] | None,
     features: Collection[str] = (),
-    variables: Collection[str] = (),
+    variables: Mapping[str, bool] = MappingProxyType({}),
     nodes: Collection[str] | None = None,
 ) -> str:
     """Why this plan cannot run; "" if it can.
 
-    `capabilities` are those of each node's agents (None: not known yet), `features` those of the deployment. `variables` and
-    `nodes` are the existing ones (None: any node)."""
+    `capabilities` are those of each node's agents (None: not known yet), `features` those of the deployment. `nodes` are the
+    existing ones (None: any node), `variables` the existing `NODE.NAME`, each with the answer to: does it have keys?"""
     if why := unbindable(plan):
         return why
     for step in plan.steps:
@@ -166,11 +188,13 @@ def unsupported(
     return ""
 
 
-def _unknown_variable(step: Step, variables: Collection[str]) -> str:
-    for trigger in (step.trigger, step.until):
-        for name in _variables(trigger) if isinstance(trigger, When) else ():
-            if name not in variables:
-                return f"no variable {name} is configured"
+def _unknown_variable(step: Step, variables: Mapping[str, bool]) -> str:
+    for name in (*variables_named(step.trigger), *variables_named(step.until)):
+        plain = name.partition("[")[0]
+        if plain not in variables:
+            return f"no variable {plain} is configured"
+        if variables[plain] != ("[" in name):
+            return f"the variable {plain} {'needs' if variables[plain] else 'has'} {'a key' if variables[plain] else 'no keys'}"
     return ""
 
 

@@ -180,6 +180,7 @@ class Controller:
         self.plan = plan
         self.states = [WAITING] * len(plan.steps)
         self.claims: dict[int, Claim] = {}
+        self.ends: dict[int, Claim] = {}
         self.lasting: list[Lasting] = []
         self.healed = False
         self._nodes = tuple(nodes)
@@ -226,6 +227,10 @@ class Controller:
         """Where each fired step fired, by step."""
         return [_moment(self.claims[step]) for step in self.fired()]
 
+    def ended(self) -> list[Moment]:
+        """Where each `until` that was reached was reached, by step."""
+        return [_moment(self.ends[step]) for step in sorted(self.ends)]
+
     def _fire(self, claim: Claim) -> tuple[Answer, list[Instruction]]:
         """Grant the step. Its fault is in force before agents see the step as fired, so that it cannot end before it begins."""
         self.states[claim.step] = FIRED
@@ -268,6 +273,7 @@ class Controller:
         if self.plan.steps[claim.step].until is None:
             return _NO, []
         self.states[claim.step] = OVER
+        self.ends[claim.step] = claim
         instructions: list[Instruction] = [SetStep(claim.step, OVER)]
         if any(item.step == claim.step for item in self.lasting):
             self.lasting = [item for item in self.lasting if item.step != claim.step]

@@ -134,6 +134,11 @@ class Server:
         with self._lock:
             return tuple(self._controller.moments())
 
+    def ended(self) -> tuple[Moment, ...]:
+        """Where each `until` that was reached was reached, by step."""
+        with self._lock:
+            return tuple(self._controller.ended())
+
     def heal(self) -> None:
         """End every hold and every lasting fault; nothing fires from now on."""
         with self._lock:

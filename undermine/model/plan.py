@@ -52,11 +52,14 @@ class Then(msgspec.Struct, frozen=True, tag="then", tag_field="trigger"):
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """A variable of a node against a value, or against a variable of another node (`NODE.NAME`)."""
+    """A variable of a node (`NODE.NAME`, with a key `NODE.NAME[KEY]`) against a value, or against a variable of another node.
+
+    The value None means that the variable is absent.
+    """
 
     variable: str
     op: Literal["==", "!=", "<", ">"]
-    value: str = ""
+    value: str | None = ""
     other: str = ""
 
 
@@ -67,12 +70,18 @@ class When(msgspec.Struct, frozen=True, tag="when", tag_field="trigger"):
 
 
 class FirstUnseen(msgspec.Struct, frozen=True, tag="first_unseen", tag_field="trigger"):
-    """The first point that matches `point` and whose kept keys are not among `seen`."""
+    """The first point that matches `point` and whose kept keys are not among `seen`.
+
+    With `state`, points have the key `state`: the values of these variables, or how the two variables of a pair compare. With
+    `involves`, only messages between these nodes and other ones count, at the moment before they are sent.
+    """
 
     keys: tuple[str, ...]
     seen: tuple[Point, ...] = ()
     point: Point = Point(())
     place: Place = "before"
+    state: tuple[tuple[str, ...], ...] = ()
+    involves: tuple[str, ...] = ()
 
 
 Trigger = At | Then | When | FirstUnseen
@@ -271,10 +280,36 @@ def describe_trigger(trigger: Trigger) -> str:
         case Then():
             return f"{describe_trigger(trigger.second)}, {describe_together(trigger)}"
         case When(state=state):
-            return "when " + " and ".join(f"{c.variable} {c.op} {c.other or c.value}" for c in state)
+            return "when " + " and ".join(_compared(compare) for compare in state)
+        case FirstUnseen(seen=seen, involves=involves) if involves:
+            new = f", except {len(seen)} kind{'s' * (len(seen) > 1)} of message" if seen else ""
+            return f"before a message from or to {' and '.join(involves)}{new}"
         case FirstUnseen(keys=keys, point=point, place=place):
             where = f" of {point}" if point.items else ""
             return f"{place} the first unseen {'+'.join(keys)}{where}"
+
+
+ABSENT = "∅"
+"""The value of a variable that is absent, such as a missing key, in words and in the key `state` of a point."""
+
+
+def _compared(compare: Compare) -> str:
+    """`s1.status[s3] is LEFT`, `s1.term is less than s2.term`"""
+    words = {"==": "is", "!=": "is not", "<": "is less than", ">": "is more than"}
+    value = compare.other or (ABSENT if compare.value is None else compare.value)
+    return f"{compare.variable} {words[compare.op]} {value}"
+
+
+def variables_named(trigger: Trigger | None) -> tuple[str, ...]:
+    """The variables (`NODE.NAME` or `NODE.NAME[KEY]`) that a trigger compares or asks for, each once."""
+    match trigger:
+        case When(state=state):
+            names = [name for each in state for name in (each.variable, each.other) if name]
+        case FirstUnseen(state=parts):
+            names = [name for part in parts for name in part]
+        case _:
+            names = []
+    return tuple(dict.fromkeys(names))
 
 
 def describe_same(step: Step) -> str:

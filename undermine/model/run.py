@@ -232,6 +232,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     timing: Timing = Timing()
     moments: tuple[Moment, ...] = ()
     """Where each fired step fired."""
+    ended: tuple[Moment, ...] = ()
+    """Where each `until` that was reached was reached: the operation before which the fault of the step ended."""
     stalled_ns: int = 0
     """When the workload stalled with the fault still in force; 0: it never did."""
     health: tuple[HealthSample, ...] = ()

@@ -11,7 +11,7 @@ from undermine.analysis.contents import Contents
 from undermine.config.adapters import resolve
 from undermine.config.schema import Config, LogicalOperation, Role
 from undermine.config.templates import render
-from undermine.inject.compile import compile_steps
+from undermine.inject.compile import compile_steps, split_variable, variable_slots
 from undermine.inject.controller import VERSION
 from undermine.model.plan import Plan
 from undermine.model.point import CLIENT
@@ -59,7 +59,7 @@ class AgentFiles:
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
         """The configuration for the agents of this start of the node. `cgroup` is the node's folder in the cgroup tree."""
         role = self._config.roles[info.role]
-        slots = variable_slots(self._config)
+        slots = variable_slots(self._plan)
         return {
             "version": VERSION,
             **self._who(info, incarnation),
@@ -179,15 +179,14 @@ def _place(text: str) -> dict[str, str]:
     return {"text": text[1:]} if text.startswith("=") else {"argument": text}
 
 
-def variable_slots(config: Config) -> dict[str, int]:
-    """The slot of the shared state that holds each `NODE.NAME`; the same for all processes of a run."""
-    names = [f"{node}.{name}" for node in config.node_ids for name in config.variables_of(node)]
-    return {name: slot for slot, name in enumerate(names)}
-
-
 def variables(config: Config, info: NodeInfo, slots: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The variables that the agents of this node publish."""
+    """The variables that the agents of this node read, and the slots of those that they publish, by key."""
+    published: dict[str, dict[str, int]] = {}
+    for full_name, slot in slots.items():
+        node, name, key = split_variable(full_name)
+        if node == info.id:
+            published.setdefault(name, {})[key] = slot
     return [
-        {"slot": slots[f"{info.id}.{name}"], "node": info.id, "name": name, "path": path}
-        for name, path in config.variables_of(info.id).items()
+        {"node": info.id, "name": name, "path": variable.path, "slots": published.get(name, {})}
+        for name, variable in config.variables_of(info.id).items()
     ]

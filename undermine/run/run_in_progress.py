@@ -22,7 +22,7 @@ from undermine.deployments.node_logs import tail
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.stacks import gather
-from undermine.inject.compile import compile_steps, meets_phases
+from undermine.inject.compile import compile_steps, meets_phases, variable_slots
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.faults import row_of
@@ -40,7 +40,7 @@ from undermine.model.run import (
     WorkloadResult,
 )
 from undermine.model.stacks import ProcessStacks
-from undermine.run.agent_files import AgentFiles, variable_slots
+from undermine.run.agent_files import AgentFiles
 from undermine.run.lateness import Lateness
 from undermine.run.recording import lasted, save_view, status_of
 from undermine.run.slow_devices import SlowDevices, may_slow_disks
@@ -93,7 +93,7 @@ class RunInProgress:
         self._network = network
         self._guardian = guardian
         self._socket_path = socket_path
-        self._slots = variable_slots(config)
+        self._slots = variable_slots(plan)
         self._controller = Controller(plan, [info.id for info in nodes])
         shared_host = len({info.host for info in nodes}) < len(nodes)
         self._state = SharedState(
@@ -443,6 +443,7 @@ class RunInProgress:
             healed_ns=self._healed_ns,
             heal_reason=self._heal_reason,
             moments=moments,
+            ended=self._server.ended(),
             stalled_ns=self._stalled_ns,
             health=self._health.samples,
             stacks=explained(self._stacks, trace),

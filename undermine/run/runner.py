@@ -50,7 +50,6 @@ from undermine.model.event import Trace
 from undermine.model.faults import NETWORK_PARTITION, POWER_LOSS
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, RunRecord, RunView
-from undermine.run.agent_files import variable_slots
 from undermine.run.lateness import Lateness
 from undermine.run.recording import save_view
 from undermine.run.run_in_progress import KEY, RunInProgress
@@ -109,7 +108,7 @@ class Runner:
         begun = time.monotonic()
         run = RunDir(folder)
         nodes = self._config.node_ids
-        if why := unsupported(plan, capabilities, self.features, variable_slots(self._config), nodes):
+        if why := unsupported(plan, capabilities, self.features, self._config.variable_names, nodes):
             run.create()
             record = RunRecord(run_id, plan, "not_fired", f"skipped: {why}", conditions=conditions, skipped=True)
             return save_view(run, record, Trace())

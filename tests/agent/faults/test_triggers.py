@@ -51,7 +51,7 @@ SEND = """
 
 
 def variable(slot: int, path: str, node: str = "s1") -> dict:
-    return {"slot": slot, "node": node, "name": f"v{slot}", "path": path}
+    return {"slots": {"": slot}, "node": node, "name": f"v{slot}", "path": path}
 
 
 @pytest.fixture

@@ -27,10 +27,12 @@ class Variables:
         self.roots: dict = {}
         self.mine = []
         for description in descriptions:
+            if "" not in description["slots"]:
+                continue
             module, _, rest = description["path"].partition(":")
             name, accesses = parse(rest)
             root = self.roots.setdefault((module, name), Root(module, name))
-            self.mine.append(Variable(int(description["slot"]), root, accesses))
+            self.mine.append(Variable(int(description["slots"][""]), root, accesses))
 
     def install(self, imports) -> None:
         """Watch the classes at which paths start, from the moment their modules are imported."""

@@ -33,8 +33,9 @@ public final class Variables extends OperationListener {
     public Variables(String node, List<?> descriptions) {
         for (Object each : descriptions) {
             Map<String, Object> description = JsonValues.map(each);
-            if (node.equals(description.get("node"))) {
-                add(JsonValues.number(description.get("slot")), JsonValues.text(description.get("path")));
+            Object slot = JsonValues.map(description.get("slots")).get("");
+            if (node.equals(description.get("node")) && slot != null) {
+                add(JsonValues.number(slot), JsonValues.text(description.get("path")));
             }
         }
     }

@@ -40,8 +40,8 @@ class VariablesTest {
     private final SharedState state = new SharedState(Given.shared());
 
     private Variables variables(String path) {
-        return new Variables("s1", List.of(Map.of("slot", 0L, "node", "s1", "name", "x", "path", path),
-                Map.of("slot", 1L, "node", "s2", "name", "x", "path", path)));
+        return new Variables("s1", List.of(Map.of("slots", Map.of("", 0L), "node", "s1", "name", "x", "path", path),
+                Map.of("slots", Map.of("", 1L), "node", "s2", "name", "x", "path", path)));
     }
 
     private String published(String rest, Object... instances) {
