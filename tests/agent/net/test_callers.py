@@ -37,6 +37,29 @@ def test_a_calling_node_is_known_by_its_port(tool, any_python):
     assert next(e.target for e in outcome.of("net.close") if e.node == "s1" and e.target != "listen") == "peer:s2"
 
 
+def test_a_caller_that_announces_itself_while_it_is_looked_up_is_known_at_the_next_look(tool):
+    """The caller's connect may return before its agent has announced it, and the other side may look just then."""
+    outcome = tool.run("""
+        import socket
+        from undermine_agent.net.peers import Peers, text_of
+
+        class State:
+            looks = 0
+
+            def caller_at(self, slot, port):
+                self.looks += 1
+                return 2 if self.looks > 1 else 0
+
+        peers = Peers({"addresses": {}, "nodes": ["s1", "s2"], "node": "s1"}, State())
+        server = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(server.getsockname())
+        there, address = server.accept()
+        peers.learn(there, peers.caller(text_of(address), there))
+        print(peers.of(there).target)
+    """).ok()
+    assert outcome.out.strip() == "peer:s2"
+
+
 @pytest.mark.parametrize(("hosts", "target"), [({"127.0.0.1": "s3", "127.0.0.2": "s1"}, "peer:s3"), ({}, "accepted")])
 def test_a_node_with_its_own_address_is_known_by_it(tool, hosts, target):
     tool.more_config = {"hosts": hosts}

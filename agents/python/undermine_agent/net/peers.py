@@ -79,7 +79,8 @@ class Peers:
         key, known = id(sock), self.known
         waits = subject is not None and subject.target == "accepted" and not self.hosts
         slot = self._slot(subject.remote, sock) if waits else 0
-        if slot and self.state.caller_at(slot, port_of(subject.remote)):
+        number = self.state.caller_at(slot, port_of(subject.remote)) if slot else 0
+        if number and not self._is_another(number):
             slot = 0  # the caller has announced itself: it is this node
 
         def gone(reference):
@@ -177,9 +178,13 @@ class Peers:
         """`peer:NODE` if the caller announced its port or has an address of its own; else `accepted`."""
         node = self.hosts.get(name.rpartition(":")[0])
         number = 0 if node else self.state.caller_at(self._slot(name, sock), port_of(name))
-        if 0 < number <= len(self.nodes) and number != self.own:
+        if self._is_another(number):
             node = self.nodes[number - 1]
         return "peer:" + node if node else "accepted"
+
+    def _is_another(self, number: int) -> bool:
+        """Is this the number of another node?"""
+        return 0 < number <= len(self.nodes) and number != self.own
 
     @staticmethod
     def _slot(name: str, sock) -> int:
