@@ -511,3 +511,9 @@ def test_all_messages_in_frames_are_found(frames: list[tuple[list[int], list[int
     some = found(*events)
     assert pairs(some) == expected
     assert [one.kind for one in some] == [f"kind{number % 3}" for number in range(len(frames))]
+
+
+def test_a_sample_of_a_variable_is_no_handler() -> None:
+    sample = did("variable.sample", "n2", 12, 0, stack=("?:?#0",))
+    work = did("file.write", "n2", 14, stack=("app:apply#1", "app:serve#1"))
+    assert found(sends(1, 5), takes(10, 5), sample, work)[0].handler == "app:apply"

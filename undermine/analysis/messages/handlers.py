@@ -36,7 +36,7 @@ from undermine.runtimes.table import runtime_of
 
 _LOOKED_AT = 16
 """The number of operations after a receive that are examined."""
-_SILENT = ("thread.end", "task.end", "handover.take", "numbers")
+_SILENT = ("thread.end", "task.end", "handover.take", "numbers", "variable.sample")
 """Operations that no function of the program does."""
 _ENDS = ("net.recv", "stream.read", "pipe.read", "msg.recv", "poll", "net.accept", "queue.get")
 """Operations that end the extent of a receive."""

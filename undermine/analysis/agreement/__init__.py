@@ -1,0 +1,2 @@
+"""Where nodes agree and disagree: the values of their variables, invariants between nodes, and states that violate them. Never
+decides what is injected."""
