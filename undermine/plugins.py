@@ -17,6 +17,7 @@ from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.policies.library import FOR_ALL_FAULTS
 from undermine.protocols import Checker, Predicts, Strategy, TakesOptions, Traced
+from undermine.strategies.cofi import Cofi
 from undermine.strategies.deminer import Deminer
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.fcatch import Fcatch
@@ -29,6 +30,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "deminer": Deminer,
     "sieve": Sieve,
     "fcatch": Fcatch,
+    "cofi": Cofi,
     "prefail": Prefail,
     "exhaustive": Exhaustive,
     "random": Random,

@@ -181,6 +181,10 @@ class History(msgspec.Struct, frozen=True):
     """Returns the time at which the first step of a run fired, by the run's number; 0 if none did."""
     ended_at: Callable[[int], Point | None] = lambda _: None
     """Returns the operation before which the fault of a run's last step ended; None if it lasted until healing."""
+    served_ns: Callable[[int], int] = lambda _: 0
+    """Returns the time at which the first client of a run began."""
+    metadata: Mapping[str, str] = {}
+    """By name of a variable: the metadata that it holds. Only variables with the same metadata are compared."""
     program: Callable[[Sequence[str]], TargetProgram] = no_program
     """Reads the target's program. The argument has the files and folders of its source, if the user configured them; otherwise
     the tool finds them."""

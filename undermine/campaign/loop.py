@@ -255,6 +255,8 @@ class Campaign:
             columns=self.plan_runner.columns,
             fired_ns=self.plan_runner.fired_ns,
             ended_at=self.plan_runner.ended_at,
+            served_ns=self.plan_runner.served_ns,
+            metadata=self._config.metadata,
             program=self._program,
             delay_s=self._config.faults.delay_s,
             landings=self._landings(),

@@ -29,11 +29,11 @@ from undermine.model.finding import landings
 from undermine.model.plan import At, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS, Point
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Conditions, RunRecord, RunView, Verdict
+from undermine.model.run import Conditions, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
-from undermine.store.rundir import RunDir, load_record, load_view, save_record, tidy
+from undermine.store.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 
 ATTEMPTS_MAX = 3
 _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
@@ -127,6 +127,10 @@ class PlanRunner:
         """When the first step of a run fired; 0 if none did."""
         moments = load_record(RunDir(self.folder(run_id))).moments
         return moments[0].t_ns if moments else 0
+
+    def served_ns(self, run_id: int) -> int:
+        """When the first client of a run began."""
+        return _served_ns(read_history(RunDir(self.folder(run_id)).history))
 
     def ended_at(self, run_id: int) -> Point | None:
         """The operation before which the fault of a run's last step ended; None if it lasted until healing."""
@@ -293,6 +297,11 @@ def _noted(view: RunView, note: str, *, broken: bool) -> RunView:
     return view.with_record(record)
 
 
+def _served_ns(history: Sequence[Op]) -> int:
+    """When the first operation of a client began."""
+    return min((op.start_ns for op in history), default=sys.maxsize)
+
+
 def _fired(view: RunView) -> list[tuple[int, str, str, str, bool]]:
     """(step, point, kind, fault, had a client begun?) for each step that has a receipt; a damaged receipt may name a step that
     does not exist.
@@ -302,7 +311,7 @@ def _fired(view: RunView) -> list[tuple[int, str, str, str, bool]]:
     rows = []
     receipted = {receipt.step for receipt in view.receipts}
     reached = {moment.step: moment.point for moment in reversed(view.record.moments)}
-    served_ns = min((op.start_ns for op in view.history), default=sys.maxsize)
+    served_ns = _served_ns(view.history)
     serving = {moment.step for moment in view.record.moments if moment.t_ns >= served_ns}
     for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
         if step not in receipted:

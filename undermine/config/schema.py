@@ -309,6 +309,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.variables | self.role_of(node).variables
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """By name of a variable: the metadata that it holds."""
+        every = (self.variables, *(role.variables for role in self.roles.values()))
+        return {name: variable.metadata for variables in every for name, variable in variables.items()}
+
+    @property
     def variable_names(self) -> dict[str, bool]:
         """All variables (`NODE.NAME`) that a trigger may use. Does it have keys?"""
         return {

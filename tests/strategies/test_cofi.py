@@ -1,0 +1,221 @@
+"""Partitions that begin while nodes disagree: which plans, in which order, where they end, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from hand_made import MS, Trace
+
+from undermine.model.columns import Columns
+from undermine.model.faults import FaultLimits, Partition
+from undermine.model.plan import Compare, FirstUnseen, Plan, When
+from undermine.model.point import Point
+from undermine.protocols import History, PastRun, asked_by
+from undermine.strategies.cofi import Cofi
+from undermine.testing import CAPABILITIES, history
+
+FAULT_FREE = 1
+NODE_ONLY = Cofi.Options(cuts=("node",))
+ENDS = [Point.of({"node": "n1", "target": "peer:n2", "stack": str(number), "state": "LEFT, NORMAL"}) for number in range(3)]
+
+
+def shows(trace: Trace, node: str, text: str | None, key: str = "n3", name: str = "status") -> None:
+    """The node's value of a variable changes."""
+    more = {"content": text or "", "size": int(text is not None), "end_ns": 0}
+    trace.did("variable.sample", "read", node=node, target=name, resource=key, **more)
+
+
+def gossip(*statuses: str | None, nodes: Sequence[str] = ("n1", "n2"), name: str = "status") -> Trace:
+    """The first node tells the others the status of n3, each time that it changes, and again."""
+    trace = Trace()
+    for node in nodes:
+        shows(trace, node, statuses[0], name=name)
+    trace.did("client.op", "put", node="client")
+    for status in statuses:
+        shows(trace, nodes[0], status, name=name)
+        for node in nodes[1:]:
+            for _ in range(2):
+                trace.message(nodes[0], node, "tell")
+                shows(trace, node, status, name=name)
+    return trace
+
+
+def told(trace: Trace, *past: tuple[Plan, Point | None], others: Mapping[int, Trace] | None = None, **more: object) -> History:
+    """The history after these runs of the strategy, each with the message before which its partition ended."""
+    runs = [PastRun(10 + number, 0, number, plan, "fired", False) for number, (plan, _) in enumerate(past)]
+    nodes = ("n1", "n2", "n3")
+    limits = FaultLimits(
+        ("partition",), capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=dict.fromkeys(nodes, "n"),
+        partition_levels=("operation",),
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        history(trace.points(), runs, batch=100, limits=limits, settled=frozenset(plan.id for plan, _ in past)),
+        fault_free=(FAULT_FREE,),
+        columns=lambda run: Columns.of((others or {}).get(run, trace if run == FAULT_FREE else Trace()).events),
+        ended_at=lambda run: past[run - 10][1],
+        **more,
+    )
+
+
+def plans(given: History, options: Cofi.Options = NODE_ONLY) -> list[Plan]:
+    return [candidate.plan for candidate in Cofi(options).propose(given)]
+
+
+def until(plan: Plan) -> FirstUnseen:
+    (step,) = plan.steps
+    assert isinstance(step.until, FirstUnseen)
+    return step.until
+
+
+def state(plan: Plan) -> tuple[Compare, ...]:
+    (step,) = plan.steps
+    assert isinstance(step.trigger, When)
+    return step.trigger.state
+
+
+def test_a_partition_begins_while_nodes_disagree_and_cuts_off_each_of_them() -> None:
+    found = plans(told(gossip("NORMAL", "NORMAL", "LEFT")))
+    both = (Compare("n1.status[n3]", "==", "LEFT"), Compare("n2.status[n3]", "==", "NORMAL"))
+    assert [(state(plan), plan.steps[0].fault) for plan in found] == [
+        (both, Partition((node,), level="operation", loss="error")) for node in ("n1", "n2")
+    ]
+    assert [until(plan).involves for plan in found] == [("n1",), ("n2",)]
+    assert {until(plan).state for plan in found} == {(("n1.status[n3]",), ("n2.status[n3]",))}
+    assert {until(plan).seen for plan in found} == {()}
+
+
+def test_a_missing_key_is_a_value_like_any_other() -> None:
+    found = plans(told(gossip("NORMAL", "NORMAL", None)))
+    assert (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL")) in map(state, found)
+
+
+def test_the_next_run_of_a_series_lets_the_message_fail_before_which_the_last_one_ended() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    first, other = plans(told(trace))
+    again = plans(told(trace, (first, ENDS[0])))
+    assert [(plan.steps[0].fault, until(plan).seen) for plan in again] == [
+        (other.steps[0].fault, ()),
+        (first.steps[0].fault, (ENDS[0],)),
+    ]
+    (second,) = (plan for plan in again if until(plan).seen)
+    third = plans(told(trace, (first, ENDS[0]), (second, ENDS[1])))
+    assert [until(plan).seen for plan in third if until(plan).seen] == [(ENDS[0], ENDS[1])]
+
+
+def test_a_series_is_over_when_a_partition_lasted() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    first, other = plans(told(trace))
+    assert plans(told(trace, (first, None))) == [other]
+    assert plans(told(trace, (first, None), (other, None))) == []
+
+
+def test_a_series_whose_state_did_not_recur_is_not_proposed_again() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    first, other = plans(told(trace))
+    given = told(trace, (first, None))
+    (run,) = given.runs
+    given = msgspec.structs.replace(given, runs=(msgspec.structs.replace(run, status="not_fired"),))
+    assert plans(given) == [other]
+
+
+def test_states_of_runs_with_a_partition_join_the_queue_behind_those_of_fault_free_runs() -> None:
+    trace, partitioned = gossip("NORMAL", "NORMAL", "LEFT"), Trace()
+    shows(partitioned, "n1", None)
+    shows(partitioned, "n2", "NORMAL")
+    partitioned.message("n1", "n2", "tell")
+    first, other = plans(told(trace))
+    found = plans(told(trace, (first, ENDS[0]), others={10: partitioned}))
+    new = (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL"))
+    assert state(found[0]) == state(other)
+    assert [state(plan) for plan in found].count(new) == 2
+
+
+def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", None, nodes=("n1", "n2", "n4"))
+    given = told(trace, served_ns=lambda _: 20 * MS)
+    found = plans(given)
+    kinds = [(tuple(each.value for each in state(plan)), plan.steps[0].fault.nodes[0] == "n1") for plan in found]  # type: ignore[union-attr]
+    first = {kind: kinds.index(kind) for kind in kinds}
+    assert sorted(first.values()) == list(range(len(first))), "each kind once before any twice"
+    assert len(first) < len(kinds)
+
+
+def test_numbers_that_grow_make_states_by_their_order() -> None:
+    numbers = [str(number) for number in range(12)]
+    found = plans(told(gossip(*numbers, name="term")))
+    assert [state(plan) for plan in found] == [(Compare("n1.term[n3]", ">", other="n2.term[n3]"),)] * 2
+    assert until(found[0]).state == (("n1.term[n3]", "n2.term[n3]"),)
+
+
+def test_groups_and_single_directions_come_last() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", nodes=("n1", "n2", "n4"))
+    found = plans(told(trace), Cofi.Options())
+    faults = [plan.steps[0].fault for plan in found]
+    assert all(isinstance(fault, Partition) for fault in faults)
+    whole = [len(fault.nodes) == 1 and fault.direction == "both" for fault in faults]  # type: ignore[union-attr]
+    assert whole == sorted(whole, reverse=True)
+    assert Partition(("n2", "n4"), level="operation", loss="error") in faults
+    assert {fault.direction for fault in faults} == {"both", "out", "in"}  # type: ignore[union-attr]
+
+
+def test_the_user_chooses_how_messages_fail() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    for loss, fault in {
+        "silent": Partition(("n1",), level="operation", loss="silent"),
+        "network": Partition(("n1",), level="network"),
+    }.items():
+        (plan, _) = plans(told(trace), Cofi.Options(cuts=("node",), loss=loss))  # type: ignore[arg-type]
+        assert plan.steps[0].fault == fault
+
+
+def test_a_variable_on_two_nodes_has_a_largest_number_of_experiments() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    (first, _) = plans(told(trace))
+    assert plans(told(trace, (first, ENDS[0])), Cofi.Options(cuts=("node",), invariant_cap=1)) == []
+
+
+def test_no_partitions_without_leave() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    crashes = history(trace.points(), limits=FaultLimits(("crash",))).possible_faults
+    given = msgspec.structs.replace(told(trace), possible_faults=crashes)
+    assert plans(given) == []
+
+
+def test_a_reason_has_the_invariant_and_the_values() -> None:
+    (candidate, *_) = Cofi(NODE_ONLY).propose(told(gossip("NORMAL", "NORMAL", "LEFT")))
+    (reason,) = candidate.reasons
+    assert reason.text == "while nodes disagree about status[n3]: n1 has LEFT, n2 has NORMAL"
+    assert str(reason.evidence[0]) == "usually status[n3] is equal on n1 and n2 after a message (6 messages, 100% of them)"
+    assert str(reason.evidence[1]) == "status[n3]: n1 has LEFT, n2 has NORMAL, for 0.003 s in run 1"
+
+
+def test_remarks_count_invariants_and_states_or_ask_for_variables() -> None:
+    strategy = Cofi()
+    list(strategy.propose(told(gossip("NORMAL", "NORMAL", "LEFT"))))
+    (remark,) = strategy.remarks()
+    assert "states in which nodes disagree: 1" in remark
+    empty = Cofi()
+    silent = Trace()
+    silent.message("n1", "n2", "tell")
+    list(empty.propose(told(silent)))
+    assert "[variables]" in empty.remarks()[0]
+
+
+def test_full_traces_are_needed_only_of_fault_free_runs() -> None:
+    strategy = Cofi()
+    assert asked_by(strategy) == {"traced"}
+    list(strategy.propose(told(gossip("NORMAL", "NORMAL", "LEFT"))))
+    assert asked_by(strategy) == frozenset()
+
+
+def test_next_steps_are_partitions_in_states_that_the_run_showed_after_its_fault() -> None:
+    trace, later = gossip("NORMAL", "NORMAL", "LEFT"), gossip("NORMAL", "NORMAL", "LEFT")
+    run = PastRun(10, 0, 0, Plan(), "fired", False)
+    given = told(trace, others={10: later}, fired_ns=lambda _: 0)
+    strategy = Cofi(NODE_ONLY)
+    shown = [candidate.plan.steps[0] for candidate in strategy.predict(given, run)]
+    assert [step.fault for step in shown] == [Partition((node,), level="operation", loss="error") for node in ("n1", "n2")]
+    assert all(step.until is None for step in shown)
+    after = msgspec.structs.replace(given, fired_ns=lambda _: 1000 * MS)
+    assert list(strategy.predict(after, run)) == []

@@ -1,0 +1,226 @@
+"""Partitions that begin while two nodes disagree and end before each kind of message, after CoFI.
+
+Fault-free runs show which variables usually have equal values on two nodes. Nodes disagree for a short time whenever a change
+is under way. A partition at that moment preserves the disagreement. It ends before a message of a new kind: its call stack, its
+sender, its receiver, and the state of the two nodes. The message then meets nodes that disagree, which the program may not
+expect. The next run lets that kind of message fail, and so on, until a partition lasts to the end of the workload.
+
+Never starts a process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+
+from undermine.analysis.agreement.states import State
+from undermine.analysis.possible_faults import injectable
+from undermine.model.faults import Partition
+from undermine.model.plan import FirstUnseen, Plan, Step, When
+from undermine.model.point import Point
+from undermine.model.predictions.candidate import Candidate, Evidence, Reason
+from undermine.protocols import History, PastRun
+from undermine.strategies.observed_states import Disagreement, ObservedStates
+
+Cut = Literal["node", "group", "out", "in"]
+_KIND = ("node", "target", "stack", "state")
+"""The keys of a point that make the kind of a message: sender, receiver, call stack, state."""
+_ANOTHER_OF_ITS_CLASS, _STARTING, _FROM_PARTITION, _OTHER_CUT = 2.0, 4.0, 1.0, 6.0
+"""How many runs a series stays behind another one: since nodes with the same values were tried, since no client was served yet,
+since only a run with a partition showed its state, and since it cuts off another part of the cluster."""
+_NO_VARIABLES = (
+    "no fault-free run showed a variable of the nodes, so there is nothing that nodes can disagree about: name some in "
+    "[variables] and start a new campaign"
+)
+
+
+class _Series(NamedTuple):
+    """Partitions that begin in one state and cut off the same nodes. They end at different messages."""
+
+    found: Disagreement
+    node: str
+    fault: Partition
+
+    @property
+    def state(self) -> State:
+        return self.found.state
+
+    @property
+    def trigger(self) -> When:
+        return When(self.state.comparisons())
+
+    @property
+    def looks(self) -> tuple[object, ...]:
+        """Equal for series that look alike to a program: the same values of a variable, and the same side is cut off."""
+        state, own = self.state, self.state.nodes.index(self.node)
+        order = state.order if own == 0 else {"<": ">", ">": "<", "": ""}[state.order]
+        return state.one.name, state.values[own], state.values[1 - own], order
+
+    def until(self, seen: Sequence[Point]) -> FirstUnseen:
+        return FirstUnseen(_KIND, tuple(seen), state=self.state.watched(), involves=self.fault.nodes)
+
+
+class Cofi:
+    """A partition that begins while two nodes disagree, and ends before a message of a new kind."""
+
+    class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+        """[strategies.cofi]"""
+
+        loss: Literal["error", "silent", "network"] = "error"
+        """How messages fail: the program gets an error and its connections are reset at the end; it gets no error and they
+        arrive at the end; or packets are lost at the network."""
+        cuts: tuple[Cut, ...] = ("node", "group", "out", "in")
+        """Who is cut off: one of the two nodes; it and all nodes with the same value; only what it sends, or receives."""
+        confidence: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
+        """The least share of messages after which sender and receiver must agree about a variable."""
+        invariant_cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100
+        """The most experiments for the values of one variable on two nodes."""
+        cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
+        """The most experiments in a campaign."""
+
+    name = "cofi"
+    summary = "a partition that begins while two nodes disagree, and ends before a message of a new kind"
+
+    def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
+        self.cap = options.cap
+        self.traced = True
+        self._options = options
+        self._known: ObservedStates | None = None
+        self._ends: dict[int, Point | None] = {}
+        self._remarks: list[str] = []
+        self._told: set[str] = set()
+
+    def remarks(self) -> list[str]:
+        """Remarks for the user, each once."""
+        new, self._remarks = [remark for remark in self._remarks if remark not in self._told], []
+        self._told.update(new)
+        return new
+
+    def propose(self, history: History) -> Iterator[Candidate]:
+        """Yield the next partition of each series that isn't over, the most promising first."""
+        self.traced = False  # the fault-free runs are over
+        known = self._learn(history)
+        tried = _tried(history)
+        spent = Counter(_about(trigger) for (trigger, _), runs in tried.items() for _ in runs)
+        waiting: list[tuple[float, int, Candidate]] = []
+        for order, (rank, series) in enumerate(self._ranked(history, known)):
+            done = tried.get((series.trigger, series.fault), [])
+            plan = self._next(series, done, history)
+            if plan is not None and spent[_about(series.trigger)] < self._options.invariant_cap:
+                score = -(rank + len(done))
+                waiting.append((-score, order, Candidate(plan, (_why(series),), score)))
+        self._tell(known, history)
+        yield from (candidate for *_, candidate in sorted(waiting, key=lambda each: each[:2])[: history.batch])
+
+    def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
+        """Yield partitions that last; with a run, those whose state it showed after its last fault."""
+        known = self._learn(history)
+        since = history.fired_ns(after.id) if after else 0
+        runs = (after.id,) if after else history.fault_free
+        for found in (found for run in runs for found in known.of(run, history.served_ns(run)) if found.seen.t_ns >= since):
+            for series in self._series(found, history):
+                yield Candidate(_plan(series, None, history), (_why(series),))
+
+    # --- the queue
+
+    def _learn(self, history: History) -> ObservedStates:
+        if self._known is None:
+            self._known = ObservedStates(history.columns, history.metadata, self._options.confidence)
+        self._known.learn(history.fault_free)
+        return self._known
+
+    def _ranked(self, history: History, known: ObservedStates) -> Iterator[tuple[float, _Series]]:
+        """All series, in the order in which runs showed their states, with the number of runs that others are ahead."""
+        own = [run.id for run in history.runs if run.status == "fired" and not run.covered]
+        queued: dict[State, Disagreement] = {}
+        for run in (*history.fault_free, *own):
+            for found in known.of(run, history.served_ns(run)):
+                queued.setdefault(found.state, found)
+        before: Counter[object] = Counter()
+        ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
+        for found in ordered:
+            for series in self._series(found, history):
+                turn = _OTHER_CUT * (series.fault != self._fault("node", series.node, found))
+                looks = series.looks, turn
+                rank = turn + _ANOTHER_OF_ITS_CLASS * before[looks] + _STARTING * (not found.seen.after_rest)
+                before[looks] += 1
+                yield rank + _FROM_PARTITION * (found.run not in history.fault_free), series
+
+    def _series(self, found: Disagreement, history: History) -> Iterator[_Series]:
+        """The series of a state: each of its nodes is cut off in each way, if partitions are allowed."""
+        if not any(isinstance(one.fault, Partition) for one in injectable(history.possible_faults)):
+            return
+        faults: set[Partition] = set()
+        for node in found.state.nodes:
+            for cut in self._options.cuts:
+                fault = self._fault(cut, node, found)
+                if fault not in faults:
+                    faults.add(fault)
+                    yield _Series(found, node, fault)
+
+    def _fault(self, cut: Cut, node: str, found: Disagreement) -> Partition:
+        loss = self._options.loss
+        how = Partition(level="network") if loss == "network" else Partition(level="operation", loss=loss)
+        nodes = found.sides[node] if cut == "group" else (node,)
+        return msgspec.structs.replace(how, nodes=nodes, direction=cut if cut in ("out", "in") else "both")
+
+    def _next(self, series: _Series, done: Sequence[PastRun], history: History) -> Plan | None:
+        """The next partition of a series: it ends before a message of a kind at which none has ended. None if the last one never
+        ended, or if it can't be tried again."""
+        ends = [self._end(run.id, history) for run in done if run.status == "fired"]
+        seen = [point.abstract_in(_KIND) for point in ends if point]
+        if len(seen) < len(ends):
+            return None
+        plan = _plan(series, sorted(set(seen)), history)
+        return None if plan.id in history.settled else plan
+
+    def _end(self, run: int, history: History) -> Point | None:
+        """The message before which the partition of a run ended; None if it lasted."""
+        if run not in self._ends:
+            self._ends[run] = history.ended_at(run)
+        return self._ends[run]
+
+    def _tell(self, known: ObservedStates, history: History) -> None:
+        if not known.has_samples:
+            self._remarks = [_NO_VARIABLES]
+            return
+        kept = known.invariants
+        dropped = ", ".join(f"{count} {rule}" for rule, count in kept.dropped.items())
+        text = f"invariants between nodes: {len(kept.invariants)} of {kept.mined}" + (f" (others: {dropped})" if dropped else "")
+        states = {found.state for run in history.fault_free for found in known.of(run, history.served_ns(run))}
+        self._remarks = [f"{text}; states in which nodes disagree: {len(states)}"]
+
+
+def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:
+    """The runs of each series."""
+    found: dict[tuple[When, Partition], list[PastRun]] = {}
+    for run in history.runs:
+        (step,) = run.plan.steps
+        if isinstance(step.trigger, When) and isinstance(step.fault, Partition):
+            found.setdefault((step.trigger, step.fault), []).append(run)
+    return found
+
+
+def _about(trigger: When) -> frozenset[str]:
+    """The variables that a state compares, whatever their keys and values."""
+    names = (name for each in trigger.state for name in (each.variable, each.other) if name)
+    return frozenset(name.partition("[")[0] for name in names)
+
+
+def _plan(series: _Series, seen: Sequence[Point] | None, history: History) -> Plan:
+    step = Step(series.trigger, series.fault, None if seen is None else series.until(seen))
+    return Plan((step,), history.seed, Cofi.name, _why(series).text)
+
+
+def _why(series: _Series) -> Reason:
+    seen = series.found.seen
+    invariant = seen.invariant
+    shown = f"{invariant.support} message{'s' * (invariant.support != 1)}, {invariant.confidence:.0%} of them"
+    evidence = (
+        Evidence("value", f"usually {invariant.words} after a message ({shown})"),
+        Evidence("value", f"{seen.state}, for {seen.lasted_ns / 1e9:.3f} s in run {series.found.run}", run=series.found.run),
+    )
+    return Reason(f"while nodes disagree about {seen.state}", evidence)

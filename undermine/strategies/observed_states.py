@@ -1,0 +1,80 @@
+"""The inconsistent states that the runs of a campaign showed, and the invariants that they violate.
+
+Fault-free runs show which variables of two nodes usually agree. While they disagree, a partition may hurt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from undermine.analysis.agreement.invariants import Kept, kept
+from undermine.analysis.agreement.mining import mine
+from undermine.analysis.agreement.samples import Samples, Variable, samples_of
+from undermine.analysis.agreement.states import State, StateSeen, growing, inconsistent_states
+from undermine.analysis.pipeline import analyse
+from undermine.model.columns import Columns
+
+
+class Disagreement(NamedTuple):
+    """An inconsistent state, as the first run that showed it did."""
+
+    run: int
+    seen: StateSeen
+    sides: Mapping[str, tuple[str, ...]]
+    """For both nodes of the state: all nodes that had the same value of that variable at that time."""
+
+    @property
+    def state(self) -> State:
+        return self.seen.state
+
+
+class ObservedStates:
+    """The invariants of the fault-free runs, and the states of any run that violate them."""
+
+    def __init__(self, columns: Callable[[int], Columns], metadata: Mapping[str, str], confidence_min: float) -> None:
+        self._columns = columns
+        self._metadata = metadata
+        self._confidence_min = confidence_min
+        self._learnt: tuple[int, ...] | None = None
+        self._growing: frozenset[str] = frozenset()
+        self._found: dict[int, list[Disagreement]] = {}
+        self._nodes: dict[str, set[str]] = {}
+        self.invariants = Kept((), 0)
+
+    @property
+    def has_samples(self) -> bool:
+        """Did a fault-free run show the value of any variable?"""
+        return bool(self._nodes)
+
+    def learn(self, fault_free: Sequence[int]) -> None:
+        """Mine invariants from these runs, once."""
+        wanted = tuple(fault_free)
+        if self._learnt == wanted:
+            return
+        self._learnt, self._found = wanted, {}
+        analyses = [analyse(self._columns(run)) for run in wanted]
+        runs = [(analysis, samples_of(analysis.columns, self._metadata)) for analysis in analyses]
+        self.invariants = kept(mine(runs), confidence_min=self._confidence_min)
+        self._growing = growing(samples for _, samples in runs)
+        every = {variable for _, samples in runs for variable in samples.variables}
+        self._nodes = {name: {each.node for each in every if each.name == name} for name in {each.name for each in every}}
+
+    def of(self, run: int, served_ns: int) -> list[Disagreement]:
+        """The inconsistent states of a run, in the order in which they appeared. `served_ns`: when clients began."""
+        if run not in self._found:
+            samples = samples_of(self._columns(run), self._metadata, nodes=self._nodes)
+            states = inconsistent_states(samples, self.invariants.invariants, growing=self._growing, rest_ns=served_ns)
+            self._found[run] = [Disagreement(run, seen, _sides(samples, seen)) for seen in states]
+        return self._found[run]
+
+
+def _sides(samples: Samples, seen: StateSeen) -> dict[str, tuple[str, ...]]:
+    """For both nodes of a state, the nodes that had the same value when it appeared."""
+    return {variable.node: _alike(samples, variable, seen.t_ns) for variable in (seen.state.one, seen.state.other)}
+
+
+def _alike(samples: Samples, variable: Variable, t_ns: int) -> tuple[str, ...]:
+    value = samples.value_at(variable, t_ns)
+    same = (each for each in samples.variables if (each.name, each.key) == (variable.name, variable.key))
+    return tuple(sorted(each.node for each in same if samples.value_at(each, t_ns) == value))
