@@ -25,6 +25,7 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     traces: bool = False
     receives: bool = False
     moves: Literal["", "out", "in"] = ""
+    variables: tuple[Literal["before", "after"], ...] = ()
     drop: bool = False
     corrupt: bool = False
     mapped: bool = False

@@ -61,6 +61,10 @@ def messages(way: str) -> list[str]:
     return [op for op, row in WITH_FAULTS.items() if row.moves == way]
 
 
+def read_at(place: str) -> list[str]:
+    return [op for op, row in OPERATIONS.items() if place in row.variables]
+
+
 CODES = {"u8": "B", "u16": "H", "u32": "I", "i64": "q"}
 
 
@@ -84,8 +88,10 @@ OPERATION_FACTS = (
         TABLE + "OBSERVED",
         DECISIONS + "OBSERVED",
     ),
-    Fact("the operations that send messages", messages("out"), TABLE + "SENDS", DECISIONS + "SENDS"),
-    Fact("the operations that receive messages", messages("in"), TABLE + "RECEIVES", DECISIONS + "RECEIVES"),
+    Fact("the operations before which variables are read", read_at("before"), TABLE + "READ_BEFORE"),
+    Fact("the operations after which variables are read", read_at("after"), TABLE + "READ_AFTER"),
+    Fact("the operations that send messages", messages("out"), "", DECISIONS + "SENDS"),
+    Fact("the operations that receive messages", messages("in"), "", DECISIONS + "RECEIVES"),
     Fact(
         "the operations that move bytes of a connection",
         [op for op, row in FAMILIES["net"].operations.items() if row.moves],

@@ -23,8 +23,9 @@ ABSENT = 0xFFFF
 _READS_MAX = 1000
 _KEYS = {"op", "loc", "node", "role", "target", "stack", "content"}
 # The facts about operations are those of protocol/operations.toml; a test compares them.
-# The operations at which a condition on variables is checked, unless the trigger names one.
-SENDS, RECEIVES = ("net.send", "msg.send"), ("net.recv", "msg.recv")
+# The operations at which variables are read. A condition on variables is checked there, unless the trigger names one.
+READ_BEFORE = ("net.connect", "net.send", "net.recv", "msg.send", "msg.recv", "raw.send", "raw.recv")
+READ_AFTER = ("net.recv", "msg.recv", "raw.recv")
 # The operations that move bytes of a connection.
 TRANSFERS = ("net.send", "net.recv")
 # The operations at which `corrupt` and `drop` work. These faults always act before the operation, since they act on
@@ -45,7 +46,7 @@ OBSERVED = (
     "process.start process.wait pipe.open pipe.write pipe.read thread.start thread.end thread.die task.start task.end task.die "
     "lock.acquire lock.release cond.wait cond.notify event.wait event.set sem.acquire sem.release barrier.wait "
     "queue.put queue.get queue.done future.wait future.set join handover.give handover.take clock numbers sleep timeout "
-    "raw.send raw.recv db.got stream.read poll heap.read heap.write content.tokens content.labels"
+    "raw.send raw.recv db.got stream.read poll variable.sample heap.read heap.write content.tokens content.labels"
 ).split()
 
 
@@ -147,7 +148,7 @@ class TriggerPart:
             if like == "delay-operation" and name in TRANSFERS:
                 return "before"
         if self.when and self.op is None:
-            return "before" if name in SENDS else "after" if name in RECEIVES else ""
+            return "after" if name in READ_AFTER else "before" if name in READ_BEFORE else ""
         return self.place
 
     def reached(self, state, call) -> bool:
@@ -350,7 +351,7 @@ class Table:
 
     def look_first(self, watcher) -> None:
         """Put a watcher before all parts at operations where variables are checked. It has a `reached` of its own."""
-        for names, place in ((SENDS, "before"), (RECEIVES, "after")):
+        for names, place in ((READ_BEFORE, "before"), (READ_AFTER, "after")):
             for name in names:
                 operation = self.operations[name]
                 setattr(operation, place, (watcher, *getattr(operation, place)))
