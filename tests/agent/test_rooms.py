@@ -9,8 +9,8 @@ from tables import for_each
 
 AGENT = Path(__file__).resolve().parents[2] / "agents" / "python" / "undermine_agent"
 ROOMS = (
-    "interpreter", "names", "patching", "wire", "core", "faults", "files", "net", "handover", "sync", "heap", "labels", "logical",
-    "adapters", "agent", "content", "hooks",
+    "interpreter", "names", "patching", "wire", "core", "faults", "variables", "files", "net", "handover", "sync", "heap",
+    "labels", "logical", "adapters", "agent", "content", "hooks",
 )  # fmt: skip
 """Rooms, and modules beside them, in the order in which they build on each other."""
 FILES_MAX = 12

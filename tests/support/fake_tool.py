@@ -164,7 +164,7 @@ class FakeTool:
         until_first: dict[str, Any] | None = None,
         **bound: str,
     ) -> None:
-        """Add a step and arm it. A half is a match with `place`, `nth`, `unseen` and `when` mixed in.
+        """Add a step and arm it. A half is a match with `place`, `nth`, `unseen`, `when` and `involves` mixed in.
 
         `bound` has the keys `same` and `together` of the table."""
         index = len(self.steps)
@@ -233,7 +233,7 @@ def _half(description: dict[str, Any] | None) -> dict[str, Any] | None:
     if description is None:
         return None
     match = dict(description)
-    more = {key: match.pop(key) for key in ("unseen", "when") if key in match}
+    more = {key: match.pop(key) for key in ("unseen", "when", "involves") if key in match}
     place, nth = match.pop("place", "before"), match.pop("nth", 1)
     return {"match": match, "place": place, "nth": nth, **more}
 

@@ -79,20 +79,20 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         self.parts: dict = {}  # by address: code of coroutines that belong to the task that wraps them in tasks
         self.variables = self._find_variables()
         if self.variables is not None:
-            self.table.look_first(self.variables)
+            self.table.look_first(*self.variables.watchers())
         self.sites = Sites(config["packages"])
         self._open_file()
         generation = self.state.generation
         self.lasting.welcome(generation, self.link.connect())
 
     def _find_variables(self):
-        """The variables of this node that triggers read; None if there are none, as in most runs."""
+        """The variables of this node; None if there are none, as in most runs."""
         mine = [described for described in self.config.get("variables", ()) if described["node"] == self.config["node"]]
         if not mine:
             return None
-        from undermine_agent.faults.variables import Variables
+        from undermine_agent.variables.samples import Variables
 
-        return Variables(mine)
+        return Variables(self, mine)
 
     def _introduction(self) -> dict:
         config = self.config
@@ -188,6 +188,9 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         return False
 
     def _decide_before(self, call) -> None:
+        if not call.operation.matchable:
+            self.table.reached(call.operation.before, call)
+            return
         lasting = self.lasting
         if self.state.words[2] != lasting.generation:
             lasting.refresh()
@@ -237,7 +240,8 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         finally:
             state.busy = busy
 
-    def claim_of(self, step: int, claimed_as: str, call) -> dict:
+    def claim_of(self, part, call, state: str) -> dict:
+        """The claim of a step at this part of its trigger. `state`: the texts about variables in the point."""
         config = self.config
         point = {
             "op": call.operation.name,
@@ -249,10 +253,12 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
         }
         if call.subject.content:
             point["content"] = call.subject.content
+        if part.state:
+            point["state"] = state
         return {
             "type": "claim",
-            "step": step,
-            "half": claimed_as,
+            "step": part.step.index,
+            "half": part.claimed_as,
             "node": config["node"],
             "incarnation": config["incarnation"],
             "pid": os.getpid(),

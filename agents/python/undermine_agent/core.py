@@ -32,19 +32,21 @@ _open, _write, _close = os.open, os.write, os.close
 class Call:
     """One operation under way, and the decision about it.
 
+    `t_ns` is when it began; 0 if that was earlier than it could be known.
     `error` is raised instead of doing the operation or, after it, instead of returning. `change` alters the operation:
     before it, by `change.instead(original, args, options)`, which returns the caller's result (`change.lost`: nothing
     was done); after it, by `change.after(result)`.
     """
 
-    __slots__ = ("operation", "subject", "stack", "seq", "cursor", "error", "change")
+    __slots__ = ("operation", "subject", "stack", "seq", "cursor", "t_ns", "error", "change")
 
-    def __init__(self, operation, subject, stack, seq, cursor):
+    def __init__(self, operation, subject, stack, seq, cursor, t_ns):
         self.operation = operation
         self.subject = subject
         self.stack = stack
         self.seq = seq
         self.cursor = cursor
+        self.t_ns = t_ns
         self.error = None
         self.change = None
 
@@ -129,7 +131,7 @@ class Core:
             if stack is None:
                 stack = self.sites.stack(state.cursor, _frame(1))
             call = self._begin(state, operation, subject, size, t_ns, stack)
-            if operation.matchable:
+            if operation.matchable or operation.before:
                 self._decide_before(call)
             return call
         except Exception as error:
@@ -155,8 +157,9 @@ class Core:
         elif operation.opens:
             state.pauses = _opened()
         seq = next(writer.sequence)
-        writer.begin(cursor, seq, t_ns or monotonic_ns(), op_id, stack.id, target, resource, thread, size)
-        return Call(operation, subject, stack, seq, cursor)
+        now_ns = 0 if t_ns else monotonic_ns()
+        writer.begin(cursor, seq, t_ns or now_ns, op_id, stack.id, target, resource, thread, size)
+        return Call(operation, subject, stack, seq, cursor, now_ns)
 
     def leave(self, call, result=0, error=None) -> None:
         """Record the end of an operation, with its exception or error text if any. May set `call.error` or `call.change`."""
@@ -185,15 +188,15 @@ class Core:
             raise self.refuse(call)
         return self.carry_out(call, measure, original, args, options)
 
-    def record(self, operation, subject, stack=None, result=0) -> None:
-        """Record an event without duration, even while the agent is at work in this thread."""
+    def record(self, operation, subject, stack=None, result=0, size=0, t_ns=0) -> None:
+        """Record an event without duration, even while the agent is at work in this thread. `t_ns`: if it isn't now."""
         state = self.thread_state()
         busy, state.busy = state.busy, True
         try:
             if stack is None:
                 stack = self.sites.stack(state.cursor, _frame(1))
-            t_ns = monotonic_ns()
-            call = self._begin(state, operation, subject, 0, t_ns, stack)
+            t_ns = t_ns or monotonic_ns()
+            call = self._begin(state, operation, subject, size, t_ns, stack)
             self.writer.end(state.cursor, call.seq, t_ns, result, 0)
         except Exception as error:
             self._note(error)

@@ -22,6 +22,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *operation, *subject, *stack, *cursor, *error, *change;
     unsigned int seq;
+    long long t_ns;
 } Call;
 
 /* The lasting faults in force, and the generation of the shared state when they were fetched. */
@@ -340,8 +341,9 @@ is_empty(PyObject *parts)
 static inline int
 must_decide(Operation *operation)
 {
-    return operation->matchable && (core->lasting->generation != (long long)*core->generation ||
-                                    !is_empty(core->lasting->entries) || !is_empty(operation->before));
+    return !is_empty(operation->before) ||
+           (operation->matchable && (core->lasting->generation != (long long)*core->generation ||
+                                     !is_empty(core->lasting->entries)));
 }
 
 static inline int
@@ -458,7 +460,7 @@ begin_recorded(PyThreadState *thread, State *s, Operation *operation, Subject *s
 /* --- enter and leave, for hooks in Python */
 
 static PyObject *
-make_call(State *s, PyObject *operation, PyObject *subject, PyObject *stack, uint32_t seq)
+make_call(State *s, PyObject *operation, PyObject *subject, PyObject *stack, uint32_t seq, int64_t t_ns)
 {
     Call *call = (Call *)CallType.tp_alloc(&CallType, 0);
     if (call != NULL) {
@@ -474,6 +476,7 @@ make_call(State *s, PyObject *operation, PyObject *subject, PyObject *stack, uin
         call->cursor = (PyObject *)s;
         call->error = call->change = Py_None;
         call->seq = seq;
+        call->t_ns = t_ns;
     }
     return (PyObject *)call;
 }
@@ -492,6 +495,7 @@ enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns, PyObje
     }
     PyObject *call = NULL, *stack = NULL, *done;
     uint32_t stack_id, seq = 0;
+    int64_t began_ns = 0;
     if (in_logical_call(s) && core->covered != NULL && core->covered != Py_None) {
         PyObject *covered = core->covered;
         Py_INCREF(covered);
@@ -530,12 +534,13 @@ enter(PyObject *operation, PyObject *subject, int64_t size, int64_t t_ns, PyObje
         stack = find_stack(s, thread, &stack_id);
     }
     if (stack != NULL) {
-        seq = begin(s, (Operation *)operation, (Subject *)subject, size, t_ns, stack_id);
+        began_ns = t_ns ? 0 : now_ns();
+        seq = begin(s, (Operation *)operation, (Subject *)subject, size, t_ns ? t_ns : began_ns, stack_id);
     }
     if (seq == 0) {
         goto end;
     }
-    call = make_call(s, operation, subject, stack, seq);
+    call = make_call(s, operation, subject, stack, seq, began_ns);
     if (call != NULL && must_decide((Operation *)operation)) {
         done = PyObject_CallMethodObjArgs((PyObject *)core, text_decide_before, call, NULL);
         if (done == NULL) {
@@ -748,14 +753,15 @@ static PyObject *
 Core_record(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     PyThreadState *thread = this_thread();
-    State *s = count >= 2 && count <= 4 && thread->interp == main_interpreter && !forked ? state_of(thread) : NULL;
+    State *s = count >= 2 && count <= 6 && thread->interp == main_interpreter && !forked ? state_of(thread) : NULL;
     if (s == NULL || !PyObject_TypeCheck(args[0], &OperationType) || !PyObject_TypeCheck(args[1], &SubjectType)) {
         Py_RETURN_NONE;
     }
     char busy = s->busy;
     s->busy = 1;
     uint32_t stack_id = 0, seq = 0;
-    int64_t t_ns = now_ns(), result = count == 4 ? PyLong_AsLongLong(args[3]) : 0;
+    int64_t result = count > 3 ? PyLong_AsLongLong(args[3]) : 0, size = count > 4 ? PyLong_AsLongLong(args[4]) : 0;
+    int64_t t_ns = count > 5 ? PyLong_AsLongLong(args[5]) : now_ns();
     PyObject *stack = NULL;
     if (count >= 3 && args[2] != Py_None) {
         PyObject *number = PyObject_GetAttr(args[2], text_id);
@@ -765,7 +771,7 @@ Core_record(PyObject *self, PyObject *const *args, Py_ssize_t count)
         stack = find_stack(s, thread, &stack_id);
     }
     if (!PyErr_Occurred()) {
-        seq = begin(s, (Operation *)args[0], (Subject *)args[1], 0, t_ns, stack_id);
+        seq = begin(s, (Operation *)args[0], (Subject *)args[1], size, t_ns, stack_id);
     }
     Py_XDECREF(stack);
     if (seq != 0) {
@@ -1017,6 +1023,7 @@ static PyMemberDef Call_members[] = {
     {"error", T_OBJECT, offsetof(Call, error), 0, NULL},
     {"change", T_OBJECT, offsetof(Call, change), 0, NULL},
     {"seq", T_UINT, offsetof(Call, seq), READONLY, NULL},
+    {"t_ns", T_LONGLONG, offsetof(Call, t_ns), READONLY, NULL},
     {NULL},
 };
 

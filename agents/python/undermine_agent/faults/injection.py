@@ -142,8 +142,8 @@ class Injector:
     def before(self, call) -> None:
         """Decide about an operation before it; sets `error` or `change` of the call."""
         agent, lasting = self.agent, self.agent.lasting
-        for part in agent.table.reached(call.operation.before, call) if call.operation.before else ():
-            self._claim(part, call, "before")
+        for part, state in agent.table.reached(call.operation.before, call) if call.operation.before else ():
+            self._claim(part, call, "before", state)
         lasting.refresh()  # a claim may have started or ended a lasting fault
         if call.error is None and lasting.entries:
             name = lasting.error_of(call.operation.name, call.subject)
@@ -154,17 +154,17 @@ class Injector:
 
     def after(self, call) -> None:
         """Decide about an operation after it."""
-        for part in self.agent.table.reached(call.operation.after, call):
-            self._claim(part, call, "after")
+        for part, state in self.agent.table.reached(call.operation.after, call):
+            self._claim(part, call, "after", state)
 
-    def _claim(self, part, call, place: str) -> None:
+    def _claim(self, part, call, place: str, state: str) -> None:
         if part.late:
             if call.change is None:
-                call.change = self._corruption(part, call)
+                call.change = self._corruption(part, call, state)
             return
         step, fault = part.step, part.step.fault
         receipt = self._receipt(step, call, place, _detail(fault))
-        if not self._agreed(part, call) or part.claimed_as == "until":
+        if not self._agreed(part, call, state) or part.claimed_as == "until":
             return
         kind = step.kind
         if kind == "delay":
@@ -181,9 +181,9 @@ class Injector:
         else:
             self._die()
 
-    def _agreed(self, part, call) -> bool:
+    def _agreed(self, part, call, state: str) -> bool:
         """Claim the step; false also if the tool carries it out itself."""
-        answer = self.agent.link.ask(self.agent.claim_of(part.step.index, part.claimed_as, call))
+        answer = self.agent.link.ask(self.agent.claim_of(part, call, state))
         return isinstance(answer, dict) and answer.get("type") == "go" and not answer.get("external")
 
     def _receipt(self, step, call, place: str, detail: str):
@@ -213,7 +213,7 @@ class Injector:
             self.agent.lasting.add(step.index, name, scope, call.subject)
         call.error = make_error(name, call.subject)
 
-    def _corruption(self, part, call):
+    def _corruption(self, part, call, state: str):
         corruption = forks.load("undermine_agent.faults.corruption", "Corruption")
 
         def claim(detail: str) -> bool:
@@ -221,7 +221,7 @@ class Injector:
                 return False
             call.cursor = self.agent.thread_state().cursor
             receipt = self._receipt(part.step, call, "before", detail)
-            if not self._agreed(part, call):
+            if not self._agreed(part, call, state):
                 return False
             self._write(part.step, call, receipt)
             return True

@@ -22,10 +22,13 @@ SLOT_SIZE, SLOT_TEXT = 128, 6
 ABSENT = 0xFFFF
 _READS_MAX = 1000
 _KEYS = {"op", "loc", "node", "role", "target", "stack", "content"}
+_NOTHING = "∅"
 # The facts about operations are those of protocol/operations.toml; a test compares them.
 # The operations at which variables are read. A condition on variables is checked there, unless the trigger names one.
 READ_BEFORE = ("net.connect", "net.send", "net.recv", "msg.send", "msg.recv", "raw.send", "raw.recv")
 READ_AFTER = ("net.recv", "msg.recv", "raw.recv")
+# The operations that begin or send a message: it involves a group of nodes if it leaves or enters the group.
+MESSAGES = ("net.connect", "net.send", "msg.send")
 # The operations that move bytes of a connection.
 TRANSFERS = ("net.send", "net.recv")
 # The operations at which `corrupt` and `drop` work. These faults always act before the operation, since they act on
@@ -107,12 +110,13 @@ class TriggerPart:
 
     `claimed_as` is its name in a claim: `second` for the step's start, `until` for its end. A `late` part is counted by
     the fault itself, once there is something to act on. `first` says whether the first occurrence was seen. A part with
-    `same` counts only in the process, or on the node, that the tool has written to the shared state.
+    `same` counts only in the process, or on the node, that the tool has written to the shared state. A part with `peers`
+    counts only before messages to these nodes. `state` has the slots whose texts are part of the point.
     """
 
     __slots__ = (
         "step", "claimed_as", "is_first", "first", "match", "op", "loc", "target", "stack", "content", "place", "nth", "counter",
-        "keys", "seen", "when", "acts", "late", "at", "wanted", "same", "bound_at",
+        "keys", "seen", "state", "when", "peers", "acts", "late", "at", "wanted", "same", "bound_at",
     )  # fmt: skip
 
     def __init__(self, step: Step, claimed_as: str, is_first: bool, first: FirstSeen | None, description: dict):
@@ -126,7 +130,9 @@ class TriggerPart:
         unseen = description.get("unseen") or {}
         self.keys = tuple(unseen.get("keys", ()))
         self.seen = frozenset(map(tuple, unseen.get("seen", ())))
+        self.state = tuple(unseen.get("state") or ())
         self.when = tuple(description.get("when") or ())
+        self.peers: frozenset | None = None
         self.acts = claimed_as == "second" and not is_first
         self.late = self.acts and step.kind == "corrupt"
         self.at = STEPS + STEP_SIZE * step.index
@@ -134,47 +140,51 @@ class TriggerPart:
         self.same = step.same if self.acts else ""
         self.bound_at = (self.at + BOUND) // 4
 
-    def place_at(self, operation: Operation) -> str:
-        """Check this part before or after this operation? "" if not at all."""
+    def places_at(self, operation: Operation) -> tuple:
+        """Check this part before or after this operation, or both?"""
         name = operation.name
         if not operation.matchable or self.op not in (None, name):
-            return ""
-        if self.acts:
-            like = self.step.like
-            if like == "error" and name in MAPPED:
-                return ""
-            if like in ("corrupt", "drop"):
-                return "before" if name in (CORRUPTIBLE if like == "corrupt" else DROPPABLE) else ""
-            if like == "delay-operation" and name in TRANSFERS:
-                return "before"
-        if self.when and self.op is None:
-            return "after" if name in READ_AFTER else "before" if name in READ_BEFORE else ""
-        return self.place
+            return ()
+        places: tuple = (self.place,)
+        if self.peers is not None:
+            places = ("before",) if name in MESSAGES else ()
+        elif self.when and self.op is None:
+            places = ("before",) * (name in READ_BEFORE) + ("after",) * (name in READ_AFTER)
+        if not self.acts or not places:
+            return places
+        like = self.step.like
+        if like == "error" and name in MAPPED:
+            return ()
+        if like in ("corrupt", "drop"):
+            return ("before",) if name in (CORRUPTIBLE if like == "corrupt" else DROPPABLE) else ()
+        return ("before",) if like == "delay-operation" and name in TRANSFERS else places
 
-    def reached(self, state, call) -> bool:
-        """Count one occurrence; true if it is the one to claim."""
+    def reached(self, state, call):
+        """Count one occurrence. If it is the one to claim, return the state in its point ("": none), else None."""
         view = state.view
-        if view[self.at] != self.wanted:
-            return False
+        if view[self.at] != self.wanted or view[HEALED] == 1:
+            return None
         first = self.first
         if first is not None and self.is_first == (first.view[first.at] == 1):
-            return False
+            return None
         if self.same and state.words[self.bound_at] != state.own[self.same]:
-            return False
-        if not self._matches(call) or (self.when and not state.are_true(self.when)):
-            return False
-        return self.late or next(self.counter) == self.nth
+            return None
+        texts = state.texts_about(self.state) if self.state else ""
+        if not self._matches(call, texts) or (self.when and not state.are_true(self.when)):
+            return None
+        return texts if self.late or next(self.counter) == self.nth else None
 
-    def _matches(self, call) -> bool:
+    def _matches(self, call, state: str) -> bool:
         return (
-            (self.target is None or self.target == call.subject.target)
+            (self.peers is None or _peer_of(call.subject) in self.peers)
+            and (self.target is None or self.target == call.subject.target)
             and (self.loc is None or self.loc == call.stack.loc)
             and (self.stack is None or self.stack == call.stack.digest)
             and (self.content is None or self.content == getattr(call.subject, "full_content", ""))
-            and (not self.keys or self._point(call) not in self.seen)
+            and (not self.keys or self._point(call, state) not in self.seen)
         )
 
-    def _point(self, call) -> tuple:
+    def _point(self, call, state: str) -> tuple:
         """The values of the kept keys. Node and role come from the match: they were compared when it was compiled."""
         return tuple(
             call.operation.name if key == "op"
@@ -182,9 +192,16 @@ class TriggerPart:
             else call.stack.digest if key == "stack"
             else call.subject.target if key == "target"
             else call.subject.content if key == "content"
+            else state if key == "state"
             else self.match.get(key)
             for key in self.keys
         )  # fmt: skip
+
+
+def _peer_of(subject) -> str:
+    """The node that a message goes to, or another word."""
+    peer = subject.target.rpartition(" ")[2]
+    return peer[5:] if peer.startswith("peer:") else ""
 
 
 class State:
@@ -258,6 +275,26 @@ class State:
         return True
 
 
+    def texts_about(self, parts) -> str:
+        """The text of each slot, or the relation of each pair of slots, as a part of points."""
+        found = []
+        for slots in parts:
+            texts = [self.text(slot) for slot in slots]
+            found.append(relation(*texts) if len(texts) == 2 else _NOTHING if texts[0] is None else texts[0])
+        return ", ".join(found)
+
+
+def relation(left, right) -> str:
+    """How two texts compare; None means absent."""
+    if left is None or right is None:
+        return "=" if left is right else _NOTHING
+    numbers = _number(left), _number(right)
+    if None in numbers or left == right:
+        return "=" if left == right else "≠"
+    less, more = numbers[0] < numbers[1], numbers[0] > numbers[1]
+    return "<" if less else ">" if more else "=" if numbers[0] == numbers[1] else "≠"
+
+
 def compare(left, how: str, right) -> bool:
     """Compare two texts, as numbers if both are numbers. None means absent and equals only itself."""
     if left is not None and right is not None:
@@ -313,7 +350,16 @@ class Table:
         first = self._first_seen(step.index, claimed_as, pair.get("together", "")) if pair.get("first") else None
         for name in ("second", "first"):
             if pair.get(name):
-                self._add_part(TriggerPart(step, claimed_as, name == "first", first, pair[name]))
+                part = TriggerPart(step, claimed_as, name == "first", first, pair[name])
+                part.peers = self._peers_across(pair[name].get("involves"))
+                self._add_part(part)
+
+    def _peers_across(self, group):
+        """The nodes on the other side of a group's border, seen from this node; None without a group."""
+        if not group:
+            return None
+        is_inside = self.here["node"] in group
+        return frozenset(node for node in self.nodes if (node in group) != is_inside)
 
     def _first_seen(self, step: int, claimed_as: str, together: str) -> FirstSeen:
         """The flag of a pair. `together`: both occurrences are in one process or on one node, whichever it is."""
@@ -332,13 +378,13 @@ class Table:
         match = part.match
         if any(match.get(key, value) != value for key, value in self.here.items()):
             return
-        if not _KEYS.issuperset(match) or not _KEYS.issuperset(part.keys):
+        known = {*_KEYS, "state"} if part.state else _KEYS
+        if not _KEYS.issuperset(match) or not known.issuperset(part.keys):
             return  # a key that this agent doesn't know can never be equal
         part.match = {**match, **self.here}
         self.parts.append(part)
         for operation in self.operations.values():
-            place = part.place_at(operation)
-            if place:
+            for place in part.places_at(operation):
                 setattr(operation, place, (*getattr(operation, place), part))
 
     def without(self, name: str, *capabilities: str) -> Operation:
@@ -349,9 +395,12 @@ class Table:
             setattr(rest, place, tuple(parts))
         return rest
 
-    def look_first(self, watcher) -> None:
-        """Put a watcher before all parts at operations where variables are checked. It has a `reached` of its own."""
-        for names, place in ((READ_BEFORE, "before"), (READ_AFTER, "after")):
+    def look_first(self, before, after) -> None:
+        """Put watchers before all parts at operations where variables are read. They have a `reached` of their own.
+
+        A poll is among them: it ends what its thread has handled.
+        """
+        for names, place, watcher in (((*READ_BEFORE, "poll"), "before", before), (READ_AFTER, "after", after)):
             for name in names:
                 operation = self.operations[name]
                 setattr(operation, place, (watcher, *getattr(operation, place)))
@@ -365,15 +414,14 @@ class Table:
                 part.first.view[0] = 0
 
     def reached(self, parts, call) -> list:
-        """Count one occurrence; return the parts to claim now."""
+        """Count one occurrence; return the parts to claim now, each with the state in its point."""
         state = self.state
         found: list = []
-        if state.healed:
-            return found
         for part in parts:
-            if part.reached(state, call):
+            texts = part.reached(state, call)
+            if texts is not None:
                 if part.is_first:
                     part.first.view[part.first.at] = 1
                 else:
-                    found.append(part)
+                    found.append((part, texts))
         return found

@@ -51,6 +51,8 @@ def _hook_start_and_end(agent, cls) -> None:
             finally:
                 if not agent.off:
                     try:
+                        if agent.variables is not None:
+                            agent.variables.look_now()
                         agent.record(end_operation, started.get(self) or make(masked(self._name), self._name))
                     except Exception:
                         pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from undermine_agent.interpreter import forks
+from undermine_agent.interpreter.plain import ABSENT, attribute, imported
 from undermine_agent.names.subjects import Subject
 from undermine_agent.wire import tinyjson
 
@@ -24,19 +25,6 @@ _NUMBER_MAX = 1e15
 _OPTIMIZED = 0x1  # the flag of code whose local variables are not in a dictionary
 _SHOW_LOCALS = frozenset(("locals", "vars", "dir", "eval", "exec"))
 _COPIES_LOCALS = sys.version_info < (3, 13)
-_ABSENT = object()
-_FUNCTION, _MODULE = type(lambda: None), type(sys)
-_GETSET = type(type.__dict__["__dict__"])
-_mro_of = type.__dict__["__mro__"].__get__
-_dict_of_class = type.__dict__["__dict__"].__get__
-_dict_of_module = _MODULE.__dict__["__dict__"].__get__  # type: ignore[index]
-
-
-class _Slotted:
-    __slots__ = ("slot",)
-
-
-_SLOT = type(_Slotted.__dict__["slot"])
 
 
 class _Reads:
@@ -114,13 +102,13 @@ def numbers_in(frame, paths) -> dict:
     try:
         found = {}
         for text, root, accesses in paths:
-            value = names.get(root, _ABSENT)
-            if value is _ABSENT:
-                value = frame.f_globals.get(root, _ABSENT)
+            value = names.get(root, ABSENT)
+            if value is ABSENT:
+                value = frame.f_globals.get(root, ABSENT)
             for is_key, name in accesses:
-                if value is _ABSENT:
+                if value is ABSENT:
                     break
-                value = _item(value, name) if is_key else _attribute(value, name)
+                value = _item(value, name) if is_key else attribute(value, name)
             number = _number(value)
             if number is not None:
                 found[text] = number
@@ -134,59 +122,14 @@ def _number(value):
     """The number itself, the seconds of a duration, or None."""
     kind = type(value)
     if kind is not int and kind is not float:
-        if kind is not _loaded("_datetime", "timedelta"):
+        if kind is not imported("_datetime", "timedelta"):
             return None
         value = value.days * 86400 + value.seconds + value.microseconds / 1e6
     return value if -_NUMBER_MAX < value < _NUMBER_MAX else None
 
 
-def _loaded(module: str, name: str):
-    """A class of a module in C, if the target has imported the module."""
-    found = sys.modules.get(module)
-    return _dict_of_module(found).get(name, _ABSENT) if type(found) is _MODULE else _ABSENT
-
-
 def _item(owner, key):
-    return owner.get(key, _ABSENT) if type(owner) is dict else _ABSENT
-
-
-def _attribute(owner, name: str):
-    kind = type(owner)
-    if kind is _MODULE:
-        return _dict_of_module(owner).get(name, _ABSENT)
-    if issubclass(kind, type):
-        value = _in_classes(owner, name)
-        return _ABSENT if _is_descriptor(value) else value
-    if type(_in_classes(kind, "__getattribute__")) is _FUNCTION:
-        return _ABSENT
-    value = _in_classes(kind, name)
-    descriptor = type(value)
-    if descriptor is _SLOT or descriptor is _loaded("_collections", "_tuplegetter"):
-        try:
-            return value.__get__(owner, kind)
-        except AttributeError:  # an empty slot
-            return _ABSENT
-    if value is not _ABSENT and _in_classes(descriptor, "__set__") is not _ABSENT:
-        return _ABSENT
-    own = _in_classes(kind, "__dict__")
-    if type(own) is _GETSET:
-        own = own.__get__(owner)
-        if type(own) is dict and name in own:
-            return own[name]
-    return _ABSENT if _is_descriptor(value) else value
-
-
-def _is_descriptor(value) -> bool:
-    return _in_classes(type(value), "__get__") is not _ABSENT
-
-
-def _in_classes(kind, name: str):
-    """The entry of this name in a class or its bases."""
-    for each in _mro_of(kind):
-        value = _dict_of_class(each).get(name, _ABSENT)
-        if value is not _ABSENT:
-            return value
-    return _ABSENT
+    return owner.get(key, ABSENT) if type(owner) is dict else ABSENT
 
 
 # --- which numbers: the names, attributes and items that the code itself uses
@@ -199,7 +142,7 @@ def paths_of(code) -> list:
     """
     found: dict = {}
     path: tuple | None = None
-    key = _ABSENT
+    key = ABSENT
     for loaded, kind in _loads(code):
         if kind == "key":
             key = loaded
@@ -212,7 +155,7 @@ def paths_of(code) -> list:
             path = ("%s[%r]" % (path[0], key), path[1], (*path[2], (True, key)))
         else:
             path = None
-        key = _ABSENT
+        key = ABSENT
         if path is not None and len(found) < _PATHS_MAX:
             found[path[0]] = path
     return list(found.values())

@@ -1,0 +1,5 @@
+"""Variables of the target: their paths, their texts, and the samples of changed values.
+
+`paths` finds values, `texts` writes them, `locks` says whether a value may be half changed, and `samples` reads all
+variables of the node, records what changed and publishes it. Nothing here calls code of the target.
+"""

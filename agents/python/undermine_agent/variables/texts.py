@@ -1,0 +1,98 @@
+"""The texts of values: short, and the same in each run. Objects of the target are never asked for one."""
+
+from __future__ import annotations
+
+from undermine_agent.interpreter import forks
+from undermine_agent.interpreter.plain import ABSENT, MAPPING, SEQUENCES, attribute, class_name, container_of, imported
+from undermine_agent.names.subjects import CONTENT_MARK
+
+TEXT_MAX = 120
+LISTED_MAX = 32
+SIZE_MAX = 4096  # of a container whose elements must be sorted or searched
+_CHARS_MAX = 4096
+_BITS_MAX = 4096
+
+
+def text_of(value, depth: int = 0) -> str:
+    """The text of a value. `depth`: in so many containers."""
+    kind = type(value)
+    if kind is str:
+        return _short(value)
+    text = _plain_text(value, kind)
+    if text is None and depth < 2:
+        container = container_of(value)
+        text = None if container is None else _container_text(container, value, depth)
+    return "<%s>" % class_name(kind) if text is None else _short(text)
+
+
+def key_text(key):
+    """The text of a key if it is a plain value or a tuple; None for other objects."""
+    kind = type(key)
+    if kind is str:
+        return _short(key)
+    text = _container_text(container_of(key), key, 1) if issubclass(kind, tuple) else _plain_text(key, kind)
+    return None if text is None else _short(text)
+
+
+def _plain_text(value, kind):
+    if value is None or value is True or value is False:
+        return str(value)
+    if kind is not int and issubclass(type(kind), class_of("enum", "EnumMeta")):
+        name = attribute(value, "_name_")
+        if type(name) is str:
+            return name
+    if issubclass(kind, int):
+        return int.__repr__(value) if int.bit_length(value) <= _BITS_MAX else None
+    if issubclass(kind, float):
+        return float.__repr__(value)
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, (bytes, bytearray)):
+        return _text_of_bytes(value, bytes if issubclass(kind, bytes) else bytearray)
+    return None
+
+
+def class_of(module: str, name: str):
+    """A class of the standard library if the target has imported it, else no class that anything is an instance of."""
+    found = imported(module, name)
+    return () if found is ABSENT else found
+
+
+def _text_of_bytes(value, base) -> str:
+    data = base.__getitem__(value, slice(0, _CHARS_MAX))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "0x" + data.hex()
+
+
+def _container_text(container, value, depth: int) -> str:
+    is_sequence, size = container in SEQUENCES, container.size(value)
+    first, last = "[]" if is_sequence else "{}"
+    if is_sequence:
+        elements = [container.item(value, at) for at in range(min(size, LISTED_MAX))]
+    elif size > SIZE_MAX:
+        return "%s…%d%s" % (first, size, last)
+    else:
+        elements = container.elements(value)
+    if container is MAPPING:
+        elements = [key for key, _ in elements]
+    texts = [text_of(element, depth + 1) for element in elements]
+    if not is_sequence:
+        texts.sort()
+    if size > LISTED_MAX:
+        texts[LISTED_MAX:] = ["…%d" % size]
+    return first + ", ".join(texts) + last
+
+
+def _short(text: str) -> str:
+    """The text, short enough for a slot: a long one is cut, and ends with a hash of the whole."""
+    if len(text) <= TEXT_MAX and text.isascii():
+        return text.replace(CONTENT_MARK, " ")
+    if len(text) > _CHARS_MAX:
+        text = "%s…%d" % (text[:_CHARS_MAX], len(text))
+    data = text.replace(CONTENT_MARK, " ").encode("utf-8", "backslashreplace")
+    if len(data) <= TEXT_MAX:
+        return data.decode()
+    blake2b = forks.load("_blake2", "blake2b")
+    return data[: TEXT_MAX - 9].decode("utf-8", "ignore") + "~" + blake2b(data, digest_size=4).hexdigest()
