@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -14,7 +15,7 @@ from undermine.model.plan import Place, Plan
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Candidate, plan_of
 from undermine.model.predictions.landings import Landings
-from undermine.model.run import Rank, RunStatus, RunView, Verdict
+from undermine.model.run import Moment, Rank, RunStatus, RunView, Verdict
 
 if TYPE_CHECKING:
     from undermine.program import Dependence, Facts
@@ -179,10 +180,11 @@ class History(msgspec.Struct, frozen=True):
     """Returns all events of a run, by its number; for `traced` strategies, everything that agents can observe."""
     fired_ns: Callable[[int], int] = lambda _: 0
     """Returns the time at which the first step of a run fired, by the run's number; 0 if none did."""
-    ended_at: Callable[[int], Point | None] = lambda _: None
+    ended: Callable[[int], Moment | None] = lambda _: None
     """Returns the operation before which the fault of a run's last step ended; None if it lasted until healing."""
-    served_ns: Callable[[int], int] = lambda _: 0
-    """Returns the time at which the first client of a run began."""
+    served: Callable[[int], tuple[int, int]] = lambda _: (0, sys.maxsize)
+    """Returns the time at which the first client of a run began, and that at which everything was healed. No trigger fires
+    later."""
     metadata: Mapping[str, str] = {}
     """By name of a variable: the metadata that it holds. Only variables with the same metadata are compared."""
     program: Callable[[Sequence[str]], TargetProgram] = no_program

@@ -326,7 +326,7 @@ def test_every_kind_of_trigger_can_be_told(tmp_path: Path) -> None:
     for words in (
         "step 4",
         "at occurrence 4",
-        "when x != y",
+        "when x is not y",
         "before the first unseen loc+stack",
         "started again 0.5 s later",
     ):

@@ -7,17 +7,22 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from hand_made import MS, Trace
 
+from undermine.analysis.agreement.message_kinds import kinds_of_messages
+from undermine.analysis.agreement.samples import Variable, samples_of
+from undermine.analysis.agreement.states import State
 from undermine.model.columns import Columns
 from undermine.model.faults import FaultLimits, Partition
 from undermine.model.plan import Compare, FirstUnseen, Plan, When
 from undermine.model.point import Point
+from undermine.model.run import Moment
 from undermine.protocols import History, PastRun, asked_by
 from undermine.strategies.cofi import Cofi
 from undermine.testing import CAPABILITIES, history
 
 FAULT_FREE = 1
 NODE_ONLY = Cofi.Options(cuts=("node",))
-ENDS = [Point.of({"node": "n1", "target": "peer:n2", "stack": str(number), "state": "LEFT, NORMAL"}) for number in range(3)]
+LASTING = 10
+"""The first run of the strategy."""
 
 
 def shows(trace: Trace, node: str, text: str | None, key: str = "n3", name: str = "status") -> None:
@@ -41,8 +46,24 @@ def gossip(*statuses: str | None, nodes: Sequence[str] = ("n1", "n2"), name: str
     return trace
 
 
+def partitioned(*messages: tuple[str, str, str], left: str | None = "LEFT") -> Trace:
+    """A run in which n1 is cut off while it has LEFT and n2 has NORMAL. These messages fail: sender, receiver, function.
+
+    Before the last one, n1's value becomes `left`.
+    """
+    trace = Trace()
+    shows(trace, "n1", "LEFT")
+    shows(trace, "n2", "NORMAL")
+    for message in messages:
+        if message is messages[-1]:
+            shows(trace, "n1", left)
+        sender, receiver, function = message
+        trace.did("net.connect", function, node=sender, target=f"peer:{receiver}", error="EHOSTUNREACH")
+    return trace
+
+
 def told(trace: Trace, *past: tuple[Plan, Point | None], others: Mapping[int, Trace] | None = None, **more: object) -> History:
-    """The history after these runs of the strategy, each with the message before which its partition ended."""
+    """The history after these runs of the strategy, each with the kind of message before which its partition ended."""
     runs = [PastRun(10 + number, 0, number, plan, "fired", False) for number, (plan, _) in enumerate(past)]
     nodes = ("n1", "n2", "n3")
     limits = FaultLimits(
@@ -53,7 +74,7 @@ def told(trace: Trace, *past: tuple[Plan, Point | None], others: Mapping[int, Tr
         history(trace.points(), runs, batch=100, limits=limits, settled=frozenset(plan.id for plan, _ in past)),
         fault_free=(FAULT_FREE,),
         columns=lambda run: Columns.of((others or {}).get(run, trace if run == FAULT_FREE else Trace()).events),
-        ended_at=lambda run: past[run - 10][1],
+        ended=lambda run: None if (end := past[run - 10][1]) is None else Moment(0, end["node"], 0, end),
         **more,
     )
 
@@ -77,12 +98,9 @@ def state(plan: Plan) -> tuple[Compare, ...]:
 def test_a_partition_begins_while_nodes_disagree_and_cuts_off_each_of_them() -> None:
     found = plans(told(gossip("NORMAL", "NORMAL", "LEFT")))
     both = (Compare("n1.status[n3]", "==", "LEFT"), Compare("n2.status[n3]", "==", "NORMAL"))
-    assert [(state(plan), plan.steps[0].fault) for plan in found] == [
-        (both, Partition((node,), level="operation", loss="error")) for node in ("n1", "n2")
+    assert [(state(plan), plan.steps[0].fault, plan.steps[0].until) for plan in found] == [
+        (both, Partition((node,), level="operation", loss="error"), None) for node in ("n1", "n2")
     ]
-    assert [until(plan).involves for plan in found] == [("n1",), ("n2",)]
-    assert {until(plan).state for plan in found} == {(("n1.status[n3]",), ("n2.status[n3]",))}
-    assert {until(plan).seen for plan in found} == {()}
 
 
 def test_a_missing_key_is_a_value_like_any_other() -> None:
@@ -90,20 +108,43 @@ def test_a_missing_key_is_a_value_like_any_other() -> None:
     assert (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL")) in map(state, found)
 
 
-def test_the_next_run_of_a_series_lets_the_message_fail_before_which_the_last_one_ended() -> None:
-    trace = gossip("NORMAL", "NORMAL", "LEFT")
+def test_the_next_partition_ends_before_a_message_that_the_first_one_let_fail() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), ("n2", "n1", "ask"))
     first, other = plans(told(trace))
-    again = plans(told(trace, (first, ENDS[0])))
-    assert [(plan.steps[0].fault, until(plan).seen) for plan in again] == [
-        (other.steps[0].fault, ()),
-        (first.steps[0].fault, (ENDS[0],)),
-    ]
-    (second,) = (plan for plan in again if until(plan).seen)
-    third = plans(told(trace, (first, ENDS[0]), (second, ENDS[1])))
-    assert [until(plan).seen for plan in third if until(plan).seen] == [(ENDS[0], ENDS[1])]
+    again = plans(told(trace, (first, None), others={LASTING: shown}))
+    assert [plan.steps[0].fault for plan in again] == [other.steps[0].fault, first.steps[0].fault]
+    end = until(again[1])
+    assert end.involves == ("n1",)
+    assert end.state == (("n1.status[n3]",), ("n2.status[n3]",))
+    (seen,) = end.seen
+    assert (seen.get("node"), seen.get("target"), seen.get("state")) == ("n2", "peer:n1", "LEFT, NORMAL"), "fails again"
 
 
-def test_a_series_is_over_when_a_partition_lasted() -> None:
+def test_messages_in_a_state_that_the_partition_led_to_come_first_and_then_those_between_the_two_nodes() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    shown = partitioned(("n1", "n4", "report"), ("n1", "n2", "tell"), ("n2", "n1", "ask"), left=None)
+    columns = Columns.of(shown.events)
+    one, other = Variable("n1", "status", "n3"), Variable("n2", "status", "n3")
+    kinds = kinds_of_messages(columns, samples_of(columns), State(one, other, ("LEFT", "NORMAL")), ("n1",), 0, 1000 * MS)
+    past: list[tuple[Plan, Point | None]] = [(plans(told(trace))[0], None)]
+    wanted = []
+    while ending := [plan for plan in plans(told(trace, *past, others={LASTING: shown})) if plan.steps[0].until]:
+        (kind,) = set(kinds) - set(until(ending[0]).seen)
+        wanted.append((kind.get("target"), kind.get("state")))
+        past.append((ending[0], kind))
+    assert wanted == [("peer:n1", "∅, NORMAL"), ("peer:n2", "LEFT, NORMAL"), ("peer:n4", "LEFT, NORMAL")]
+
+
+def test_a_partition_that_ended_before_a_new_kind_of_message_lets_that_kind_fail_the_next_time() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), ("n2", "n1", "ask"))
+    new = Point.of({"node": "n1", "target": "peer:n2", "stack": "new", "state": "LEFT, NORMAL"})
+    first, _ = plans(told(trace))
+    (second,) = (plan for plan in plans(told(trace, (first, None), others={LASTING: shown})) if plan.steps[0].until)
+    third = plans(told(trace, (first, None), (second, new), others={LASTING: shown}))
+    assert [new in until(plan).seen for plan in third if plan.steps[0].until] == [True]
+
+
+def test_a_series_is_over_when_a_partition_met_no_message() -> None:
     trace = gossip("NORMAL", "NORMAL", "LEFT")
     first, other = plans(told(trace))
     assert plans(told(trace, (first, None))) == [other]
@@ -120,12 +161,9 @@ def test_a_series_whose_state_did_not_recur_is_not_proposed_again() -> None:
 
 
 def test_states_of_runs_with_a_partition_join_the_queue_behind_those_of_fault_free_runs() -> None:
-    trace, partitioned = gossip("NORMAL", "NORMAL", "LEFT"), Trace()
-    shows(partitioned, "n1", None)
-    shows(partitioned, "n2", "NORMAL")
-    partitioned.message("n1", "n2", "tell")
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
     first, other = plans(told(trace))
-    found = plans(told(trace, (first, ENDS[0]), others={10: partitioned}))
+    found = plans(told(trace, (first, None), others={LASTING: partitioned(("n1", "n2", "tell"), left=None)}))
     new = (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL"))
     assert state(found[0]) == state(other)
     assert [state(plan) for plan in found].count(new) == 2
@@ -133,7 +171,7 @@ def test_states_of_runs_with_a_partition_join_the_queue_behind_those_of_fault_fr
 
 def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others() -> None:
     trace = gossip("NORMAL", "NORMAL", "LEFT", None, nodes=("n1", "n2", "n4"))
-    given = told(trace, served_ns=lambda _: 20 * MS)
+    given = told(trace, served=lambda _: (20 * MS, 1000 * MS))
     found = plans(given)
     kinds = [(tuple(each.value for each in state(plan)), plan.steps[0].fault.nodes[0] == "n1") for plan in found]  # type: ignore[union-attr]
     first = {kind: kinds.index(kind) for kind in kinds}
@@ -141,11 +179,20 @@ def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others
     assert len(first) < len(kinds)
 
 
+def test_states_after_the_workload_are_not_tried() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    assert plans(told(trace, served=lambda _: (0, trace.now * MS)))
+    assert not plans(told(trace, served=lambda _: (0, 5 * MS)))
+
+
 def test_numbers_that_grow_make_states_by_their_order() -> None:
     numbers = [str(number) for number in range(12)]
-    found = plans(told(gossip(*numbers, name="term")))
+    trace = gossip(*numbers, name="term")
+    found = plans(told(trace))
     assert [state(plan) for plan in found] == [(Compare("n1.term[n3]", ">", other="n2.term[n3]"),)] * 2
-    assert until(found[0]).state == (("n1.term[n3]", "n2.term[n3]"),)
+    given = told(trace, (found[0], None), others={LASTING: partitioned(("n1", "n2", "tell"))})
+    (ending,) = (plan for plan in plans(given) if plan.steps[0].until)
+    assert until(ending).state == (("n1.term[n3]", "n2.term[n3]"),)
 
 
 def test_groups_and_single_directions_come_last() -> None:
@@ -172,7 +219,7 @@ def test_the_user_chooses_how_messages_fail() -> None:
 def test_a_variable_on_two_nodes_has_a_largest_number_of_experiments() -> None:
     trace = gossip("NORMAL", "NORMAL", "LEFT")
     (first, _) = plans(told(trace))
-    assert plans(told(trace, (first, ENDS[0])), Cofi.Options(cuts=("node",), invariant_cap=1)) == []
+    assert plans(told(trace, (first, None)), Cofi.Options(cuts=("node",), invariant_cap=1)) == []
 
 
 def test_no_partitions_without_leave() -> None:

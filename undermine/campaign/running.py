@@ -27,9 +27,9 @@ from undermine.model.event import Trace
 from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
 from undermine.model.plan import At, final_at
-from undermine.model.point import CLIENT, CONTENT, KEYS, Point
+from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Conditions, Op, RunRecord, RunView, Verdict
+from undermine.model.run import Conditions, Moment, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
@@ -128,14 +128,14 @@ class PlanRunner:
         moments = load_record(RunDir(self.folder(run_id))).moments
         return moments[0].t_ns if moments else 0
 
-    def served_ns(self, run_id: int) -> int:
-        """When the first client of a run began."""
-        return _served_ns(read_history(RunDir(self.folder(run_id)).history))
+    def served(self, run_id: int) -> tuple[int, int]:
+        """When the first client of a run began, and when everything was healed."""
+        run = RunDir(self.folder(run_id))
+        return _served_ns(read_history(run.history)), load_record(run).healed_ns or sys.maxsize
 
-    def ended_at(self, run_id: int) -> Point | None:
+    def ended(self, run_id: int) -> Moment | None:
         """The operation before which the fault of a run's last step ended; None if it lasted until healing."""
-        ended = load_record(RunDir(self.folder(run_id))).ended
-        return ended[-1].point if ended else None
+        return next(reversed(load_record(RunDir(self.folder(run_id))).ended), None)
 
     def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
         """Run a round one plan at a time, without regard to the limits of the session."""

@@ -1,9 +1,9 @@
 """Partitions that begin while two nodes disagree and end before each kind of message, after CoFI.
 
 Fault-free runs show which variables usually have equal values on two nodes. Nodes disagree for a short time whenever a change
-is under way. A partition at that moment preserves the disagreement. It ends before a message of a new kind: its call stack, its
-sender, its receiver, and the state of the two nodes. The message then meets nodes that disagree, which the program may not
-expect. The next run lets that kind of message fail, and so on, until a partition lasts to the end of the workload.
+is under way. A partition at that moment preserves the disagreement. In a first run it lasts, and shows which kinds of messages
+fail. Then it ends before one kind of message after another: its call stack, its sender, its receiver, and the state of the two
+nodes. Such a message meets nodes that disagree, which the program may not expect.
 
 Never starts a process.
 """
@@ -16,6 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from undermine.analysis.agreement.message_kinds import KIND
 from undermine.analysis.agreement.states import State
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Partition
@@ -26,11 +27,11 @@ from undermine.protocols import History, PastRun
 from undermine.strategies.observed_states import Disagreement, ObservedStates
 
 Cut = Literal["node", "group", "out", "in"]
-_KIND = ("node", "target", "stack", "state")
-"""The keys of a point that make the kind of a message: sender, receiver, call stack, state."""
 _ANOTHER_OF_ITS_CLASS, _STARTING, _FROM_PARTITION, _OTHER_CUT = 2.0, 4.0, 1.0, 6.0
 """How many runs a series stays behind another one: since nodes with the same values were tried, since no client was served yet,
 since only a run with a partition showed its state, and since it cuts off another part of the cluster."""
+_SAME_STATE = 3
+"""How many kinds of messages of a state that the partition led to come before the first one of the state in which it began."""
 _NO_VARIABLES = (
     "no fault-free run showed a variable of the nodes, so there is nothing that nodes can disagree about: name some in "
     "[variables] and start a new campaign"
@@ -60,7 +61,7 @@ class _Series(NamedTuple):
         return state.one.name, state.values[own], state.values[1 - own], order
 
     def until(self, seen: Sequence[Point]) -> FirstUnseen:
-        return FirstUnseen(_KIND, tuple(seen), state=self.state.watched(), involves=self.fault.nodes)
+        return FirstUnseen(KIND, tuple(seen), state=self.state.watched(), involves=self.fault.nodes)
 
 
 class Cofi:
@@ -90,6 +91,7 @@ class Cofi:
         self._options = options
         self._known: ObservedStates | None = None
         self._ends: dict[int, Point | None] = {}
+        self._kinds: dict[tuple[int, State], list[Point]] = {}
         self._remarks: list[str] = []
         self._told: set[str] = set()
 
@@ -120,7 +122,7 @@ class Cofi:
         known = self._learn(history)
         since = history.fired_ns(after.id) if after else 0
         runs = (after.id,) if after else history.fault_free
-        for found in (found for run in runs for found in known.of(run, history.served_ns(run)) if found.seen.t_ns >= since):
+        for found in (found for run in runs for found in known.of(run) if found.seen.t_ns >= since):
             for series in self._series(found, history):
                 yield Candidate(_plan(series, None, history), (_why(series),))
 
@@ -128,7 +130,7 @@ class Cofi:
 
     def _learn(self, history: History) -> ObservedStates:
         if self._known is None:
-            self._known = ObservedStates(history.columns, history.metadata, self._options.confidence)
+            self._known = ObservedStates(history, self._options.confidence)
         self._known.learn(history.fault_free)
         return self._known
 
@@ -137,7 +139,7 @@ class Cofi:
         own = [run.id for run in history.runs if run.status == "fired" and not run.covered]
         queued: dict[State, Disagreement] = {}
         for run in (*history.fault_free, *own):
-            for found in known.of(run, history.served_ns(run)):
+            for found in known.of(run):
                 queued.setdefault(found.state, found)
         before: Counter[object] = Counter()
         ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
@@ -168,19 +170,43 @@ class Cofi:
         return msgspec.structs.replace(how, nodes=nodes, direction=cut if cut in ("out", "in") else "both")
 
     def _next(self, series: _Series, done: Sequence[PastRun], history: History) -> Plan | None:
-        """The next partition of a series: it ends before a message of a kind at which none has ended. None if the last one never
-        ended, or if it can't be tried again."""
-        ends = [self._end(run.id, history) for run in done if run.status == "fired"]
-        seen = [point.abstract_in(_KIND) for point in ends if point]
-        if len(seen) < len(ends):
-            return None
-        plan = _plan(series, sorted(set(seen)), history)
+        """The next partition of a series; None if it is over, or if its state did not recur.
+
+        The first one lasts. Each later one ends before a message of another kind that the first one let fail, or of a kind that
+        is new.
+        """
+        plan = _plan(series, None, history)
+        lasting = next((run for run in done if run.status == "fired" and run.plan.id == plan.id), None)
+        if lasting is not None:
+            failed = self._failed(series, lasting.id, history)
+            ends = {end for run in done if (end := self._end(run.id, history))}
+            tried = ends.union(*(_wanted(run, failed) for run in done))
+            kind = next((kind for kind in failed if kind not in tried), None)
+            if kind is None:
+                return None
+            plan = _plan(series, sorted({*failed, *ends} - {kind}), history)
         return None if plan.id in history.settled else plan
 
+    def _failed(self, series: _Series, run: int, history: History) -> list[Point]:
+        """The kinds of messages that a partition let fail, the most promising first: those of states that it led to, one of each
+        state before the second of any, and those between the two nodes."""
+        if (run, series.state) not in self._kinds:
+            kinds = self._learn(history).kinds(run, series.state, series.fault.nodes, history.fired_ns(run))
+            begun = series.state.text
+            before: Counter[str] = Counter()
+            ranked = []
+            for order, kind in enumerate(sorted(kinds, key=lambda kind: not _between(kind, series.state))):
+                state = kind.get("state")
+                ranked.append((before[state] + _SAME_STATE * (state == begun), order, kind))
+                before[state] += 1
+            self._kinds[run, series.state] = [kind for *_, kind in sorted(ranked)]
+        return self._kinds[run, series.state]
+
     def _end(self, run: int, history: History) -> Point | None:
-        """The message before which the partition of a run ended; None if it lasted."""
+        """The kind of message before which the partition of a run ended; None if it lasted."""
         if run not in self._ends:
-            self._ends[run] = history.ended_at(run)
+            ended = history.ended(run)
+            self._ends[run] = ended.point.abstract_in(KIND) if ended else None
         return self._ends[run]
 
     def _tell(self, known: ObservedStates, history: History) -> None:
@@ -190,7 +216,7 @@ class Cofi:
         kept = known.invariants
         dropped = ", ".join(f"{count} {rule}" for rule, count in kept.dropped.items())
         text = f"invariants between nodes: {len(kept.invariants)} of {kept.mined}" + (f" (others: {dropped})" if dropped else "")
-        states = {found.state for run in history.fault_free for found in known.of(run, history.served_ns(run))}
+        states = {found.state for run in history.fault_free for found in known.of(run)}
         self._remarks = [f"{text}; states in which nodes disagree: {len(states)}"]
 
 
@@ -202,6 +228,17 @@ def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:
         if isinstance(step.trigger, When) and isinstance(step.fault, Partition):
             found.setdefault((step.trigger, step.fault), []).append(run)
     return found
+
+
+def _wanted(run: PastRun, failed: Sequence[Point]) -> set[Point]:
+    """The kinds of messages before which the partition of a run could end, of those that failed in the first run."""
+    (step,) = run.plan.steps
+    return set(failed) - set(step.until.seen) if isinstance(step.until, FirstUnseen) else set()
+
+
+def _between(kind: Point, state: State) -> bool:
+    """Is it a message between the two nodes that disagree?"""
+    return {kind.get("node"), kind.peer} == set(state.nodes)
 
 
 def _about(trigger: When) -> frozenset[str]:

@@ -5,15 +5,17 @@ Fault-free runs show which variables of two nodes usually agree. While they disa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from undermine.analysis.agreement.invariants import Kept, kept
+from undermine.analysis.agreement.message_kinds import kinds_of_messages
 from undermine.analysis.agreement.mining import mine
 from undermine.analysis.agreement.samples import Samples, Variable, samples_of
 from undermine.analysis.agreement.states import State, StateSeen, growing, inconsistent_states
 from undermine.analysis.pipeline import analyse
-from undermine.model.columns import Columns
+from undermine.model.point import Point
+from undermine.protocols import History
 
 
 class Disagreement(NamedTuple):
@@ -32,9 +34,10 @@ class Disagreement(NamedTuple):
 class ObservedStates:
     """The invariants of the fault-free runs, and the states of any run that violate them."""
 
-    def __init__(self, columns: Callable[[int], Columns], metadata: Mapping[str, str], confidence_min: float) -> None:
-        self._columns = columns
-        self._metadata = metadata
+    def __init__(self, history: History, confidence_min: float) -> None:
+        self._columns = history.columns
+        self._metadata = history.metadata
+        self._served = history.served
         self._confidence_min = confidence_min
         self._learnt: tuple[int, ...] | None = None
         self._growing: frozenset[str] = frozenset()
@@ -60,12 +63,20 @@ class ObservedStates:
         every = {variable for _, samples in runs for variable in samples.variables}
         self._nodes = {name: {each.node for each in every if each.name == name} for name in {each.name for each in every}}
 
-    def of(self, run: int, served_ns: int) -> list[Disagreement]:
-        """The inconsistent states of a run, in the order in which they appeared. `served_ns`: when clients began."""
+    def kinds(self, run: int, state: State, nodes: Collection[str], from_ns: int) -> list[Point]:
+        """The kinds of messages that a partition of these nodes let fail in a run in which it lasted."""
+        columns = self._columns(run)
+        samples = samples_of(columns, self._metadata, nodes=self._nodes)
+        return kinds_of_messages(columns, samples, state, nodes, from_ns, self._served(run)[1])
+
+    def of(self, run: int) -> list[Disagreement]:
+        """The inconsistent states of a run at which a trigger can fire, in the order in which they appeared."""
         if run not in self._found:
             samples = samples_of(self._columns(run), self._metadata, nodes=self._nodes)
-            states = inconsistent_states(samples, self.invariants.invariants, growing=self._growing, rest_ns=served_ns)
-            self._found[run] = [Disagreement(run, seen, _sides(samples, seen)) for seen in states]
+            begun_ns, healed_ns = self._served(run)
+            states = inconsistent_states(samples, self.invariants.invariants, growing=self._growing, rest_ns=begun_ns)
+            usable = (seen for seen in states if seen.t_ns < healed_ns)
+            self._found[run] = [Disagreement(run, seen, _sides(samples, seen)) for seen in usable]
         return self._found[run]
 
 

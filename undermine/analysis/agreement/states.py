@@ -18,7 +18,7 @@ from undermine.analysis.agreement.relations import number_of
 from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN, UNKNOWN_NUMBER, Known, Samples, Special, Variable
 from undermine.analysis.reading.rows import starts_of
 from undermine.model.columns import Numbers
-from undermine.model.plan import Compare
+from undermine.model.plan import ABSENT, Compare
 
 VALUES_MAX = 8
 """The largest number of different numbers that metadata may have in all runs before its states become relations."""
@@ -58,6 +58,13 @@ class State:
             return f"{self.one.label}: {one} has a {'lower' if self.order == '<' else 'higher'} value than {other}"
         return f"{self.one.label}: {one} has {_text(self.values[0])}, {other} has {_text(self.values[1])}"
 
+    @property
+    def text(self) -> str:
+        """The key `state` of messages that are sent in this state, as agents write it."""
+        if self.related:
+            return self.order or (ABSENT if None in self.values else "≠")
+        return ", ".join(_text(value) for value in self.values)
+
     def comparisons(self) -> tuple[Compare, ...]:
         """The state as conditions of a trigger `When`."""
         one, other = str(self.one), str(self.other)
@@ -72,7 +79,7 @@ class State:
 
 
 def _text(value: StateValue) -> str:
-    return "∅" if value is None else value.value if isinstance(value, Special) else value
+    return ABSENT if value is None else value.value if isinstance(value, Special) else value
 
 
 def _compare(variable: str, value: StateValue, beside: StateValue) -> Compare:
