@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from cluster_story import Cluster
 
 from undermine.analysis.agreement.invariants import Invariant, Kept, kept
@@ -9,6 +10,7 @@ from undermine.analysis.agreement.mining import mine
 from undermine.analysis.agreement.relations import Relation
 from undermine.analysis.agreement.samples import Variable, samples_of
 from undermine.analysis.agreement.states import inconsistent_states
+from undermine.analysis.pipeline import analyse
 
 
 def mined(*stories: Cluster, metadata: dict[str, str] | None = None) -> list[Invariant]:
@@ -112,6 +114,60 @@ def test_handling_goes_on_in_a_thread_that_the_message_was_handed_to() -> None:
     story.shows("s2", "term", 2, t=16, thread="T2")
     story.sent.append(("send", "recv"))
     assert shown(story, "s1", "s2", "term") == (1, 1.0)
+
+
+def test_a_timer_that_a_message_sets_is_no_part_of_its_handling() -> None:
+    story = Cluster()
+    story.shows("s1", "term", 1, t=1)
+    story.shows("s2", "term", 1, t=2)
+    story.did("send", "net.send", **story.by("s1"), t=10)
+    story.did("recv", "net.recv", **story.by("s2"), t=11)
+    story.did("give", "handover.give", "Q@1", **story.by("s2"), t=12)
+    story.did("poll", "poll", **story.by("s2"), t=13, end=0)
+    later = 3_000_000  # three seconds
+    story.did("take", "handover.take", "Q@1", thread="T2", **story.by("s2"), t=later, end=later + 9)
+    story.shows("s2", "term", 2, t=later + 1, thread="T2")
+    story.sent.append(("send", "recv"))
+    assert shown(story, "s1", "s2", "term") == (1, 1.0)
+
+
+def logical_message(*, handled_at: int) -> Cluster:
+    """A message that a function fetches from the network. The receiver takes the sender's value at a given time."""
+    story = Cluster()
+    story.shows("s1", "term", 2, t=1)
+    story.shows("s2", "term", 1, t=2)
+    story.did("say", "msg.send", target="vote peer:s2", **story.by("s1"), t=9, end=11)
+    story.did("send", "net.send", "1.1.1.1:1>2.2.2.2:2/1", target="peer:s2", size=5, result=5, **story.by("s1"), t=10)
+    story.did("fetch", "msg.recv", target="vote peer:s1", **story.by("s2"), t=11, end=14)
+    story.did("recv", "net.recv", "2.2.2.2:2>1.1.1.1:1/1", target="peer:s1", size=9, result=5, **story.by("s2"), t=12)
+    story.shows("s2", "term", 2, t=handled_at)
+    if handled_at > 20:
+        story.did("store", "file.write", **story.by("s2"), t=20)
+    story.did("poll", "poll", **story.by("s2"), t=30)
+    story.shows("s2", "term", 9, t=32)
+    return story
+
+
+@pytest.mark.parametrize("handled_at", [13, 15, 25])
+def test_a_function_that_fetches_a_message_may_return_before_the_handling(handled_at: int) -> None:
+    analysis = analyse(logical_message(handled_at=handled_at).tell())
+    (found,) = (one for one in mine([(analysis, samples_of(analysis.columns))]) if one.relation == "==")
+    assert (found.kinds, found.support, found.confidence) == (("vote",), 1, 1.0)
+
+
+def test_the_sample_right_after_a_handler_shows_its_result() -> None:
+    story = Cluster()
+    story.shows("s1", "term", 2, t=1)
+    story.shows("s2", "term", 1, t=2)
+    story.did("send", "net.send", "1.1.1.1:1>2.2.2.2:2/1", target="peer:s2", size=5, result=5, **story.by("s1"), t=10)
+    story.did("recv", "net.recv", "2.2.2.2:2>1.1.1.1:1/1", target="peer:s1", size=9, result=5, **story.by("s2"), t=11)
+    story.did("handle", "msg.recv", target="vote peer:s1", **story.by("s2"), t=12, end=14)
+    story.shows("s2", "term", 2, t=15)
+    story.did("store", "file.write", **story.by("s2"), t=16)
+    story.shows("s2", "term", 9, t=17)
+    analysis = analyse(story.tell())
+    (found,) = (one for one in mine([(analysis, samples_of(analysis.columns))]) if one.relation == "==")
+    assert (found.kinds, found.support, found.confidence) == (("vote",), 1, 1.0)
 
 
 def test_messages_of_another_kind_are_another_group() -> None:

@@ -64,6 +64,17 @@ def test_a_state_that_never_ends_lasts_until_the_end_of_the_run() -> None:
     assert (found.lasted_ns, found.after_rest) == (7000, True)
 
 
+def test_the_states_of_each_key_have_their_own_times() -> None:
+    story = Cluster()
+    for node, status in (("s1", "UP"), ("s2", "DOWN")):
+        story.shows(node, "status", status, "b")
+        story.shows(node, "status", status, "a")
+    story.reads("s1", t=9)
+    found = seen(story, rule("s1", "s2", "status", "*"))
+    shown = [(each.state.one.key, each.t_ns, each.lasted_ns) for each in found]
+    assert shown == [("b", 3000, 6000), ("a", 4000, 5000)]
+
+
 def test_nodes_with_unknown_values_are_not_compared() -> None:
     story = Cluster()
     story.shows("s1", "leader", "s1", t=1)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from undermine.analysis.agreement.samples import SAMPLE
-from undermine.analysis.reading.rows import Groups, until
+from undermine.analysis.reading.rows import NONE, Groups, until
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Numbers
+from undermine.model.point import BYTES_IN
 
 _EXTENT, _HANDOVER = "extent", "handover"
 """The kinds of causes that lead from a receive to its handling on the same node."""
@@ -47,7 +48,7 @@ class Handling:
         """The places right after these messages were handled: where the extent of the receive ends, in all threads and tasks that
         it was handed to."""
         analysis, columns = self.analysis, self.analysis.columns
-        last = self._last[receives]
+        last = np.maximum(self._last[receives], self._after_fetching(receives))
         arrived = np.where(columns.end[receives] > 0, until(columns, receives) - 1, receives)
         base, context = np.maximum(last, arrived), analysis.context[last]
         # samples before the thread's next operation, and those taken at its beginning, show the result of the handling
@@ -57,6 +58,16 @@ class Handling:
         following = self._operations.first_after(context, base)
         own = self._with_samples(following)
         return 2 * np.where((following >= 0) & (own > following), own, found) + 1
+
+    def _after_fetching(self, receives: Numbers) -> Numbers:
+        """The last row that the bytes within each logical receive led to, or NONE. A function that only fetches a message returns
+        before the message is handled."""
+        columns, context = self.analysis.columns, self.analysis.context
+        bytes_in = columns.find(*BYTES_IN)
+        groups = Groups(context[bytes_in], bytes_in, len(columns))
+        inner = groups.last_before(context[receives], until(columns, receives, side="left"))
+        logical = (columns.op[receives] == columns.id_of("msg.recv")) & (columns.end[receives] > 0)
+        return np.where(logical & (inner > receives), self._last[inner], NONE)
 
     def _with_samples(self, rows: Numbers) -> Numbers:
         """The last sample that each operation's thread recorded right after it and before it ended; else the row itself."""

@@ -154,7 +154,7 @@ class _Selection:
 def _together(group: Sequence[Invariant], key: str) -> Invariant:
     """One invariant for several, with the sum of what they showed."""
     support = sum(one.support for one in group)
-    held = sum(one.support * one.confidence for one in group)
+    held = sum(round(one.support * one.confidence) for one in group)
     return replace(
         group[0],
         one=group[0].one._replace(key=key),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from undermine.model.point import CLIENT
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """All messages of one run from one node to another, by time."""
+    """All messages of one run from one node to another, by kind, and by time within a kind."""
 
     sender: str
     receiver: str
@@ -31,6 +32,11 @@ class Exchange:
     """The places (see `Samples`) right before the messages were sent."""
     handled: Numbers
     """The places right after the messages were handled."""
+
+    @cached_property
+    def starts(self) -> Numbers:
+        """The first message of each kind."""
+        return np.unique(self.kind, return_index=True)[1]
 
 
 def exchanges_of(analysis: TraceAnalysis, samples: Samples) -> Iterator[Exchange]:
@@ -48,6 +54,7 @@ def exchanges_of(analysis: TraceAnalysis, samples: Samples) -> Iterator[Exchange
     pair = sender[between] * len(names) + receiver[between]
     for one in np.unique(pair).tolist():
         rows = np.flatnonzero(pair == one)
+        rows = rows[np.argsort(messages.kind[between[rows]], kind="stable")]
         left, right = divmod(one, len(names))
         yield Exchange(names[left], names[right], messages.kind[between[rows]], messages.texts, sent[rows], handled[rows])
 
@@ -92,17 +99,22 @@ class _Miner:
 
     def _note(self, variable: Variable, exchange: Exchange, samples: Samples, values: Numbers) -> None:
         """Remember two of the values that a variable had at messages of each kind."""
-        some = np.flatnonzero(values > UNKNOWN_NUMBER)
-        for kind in np.unique(exchange.kind[some]).tolist():
-            mine = values[some[exchange.kind[some] == kind]]
-            key = variable, exchange.kinds[kind]
-            self._seen[key] += len(mine)
-            self._values[key].update(samples.known(value) for value in np.unique(mine)[:2].tolist())
+        known = values > UNKNOWN_NUMBER
+        starts = exchange.starts
+        seen = np.add.reduceat(known.astype(np.int64), starts).tolist()
+        lows = np.minimum.reduceat(np.where(known, values, len(samples.texts)), starts).tolist()
+        highs = np.maximum.reduceat(values, starts).tolist()
+        for start, count, low, high in zip(starts.tolist(), seen, lows, highs, strict=True):
+            if count:
+                key = variable, exchange.kinds[exchange.kind[start]]
+                self._seen[key] += count
+                self._values[key].update((samples.known(low), samples.known(high)))
 
     def _compare(
         self, one: Variable, other: Variable, exchange: Exchange, samples: Samples, left: Numbers, right: Numbers
     ) -> None:
-        some = np.flatnonzero((left > UNKNOWN_NUMBER) & (right > UNKNOWN_NUMBER) & (np.maximum(left, right) >= 0))
+        known = (left > UNKNOWN_NUMBER) & (right > UNKNOWN_NUMBER)
+        some = np.flatnonzero(known & (np.maximum(left, right) >= 0))  # two absent values show nothing
         if not len(some):
             return
         width, kinds = len(samples.texts) + 1, len(exchange.kinds)
