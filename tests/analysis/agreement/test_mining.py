@@ -101,6 +101,20 @@ def test_samples_at_the_beginning_of_the_next_receive_belong_to_the_handling() -
     assert shown(story, "s1", "s2", "term") == (1, 1.0)
 
 
+def test_samples_at_the_end_of_the_next_receive_do_not() -> None:
+    story = Cluster()
+    story.shows("s1", "term", 2, t=1)
+    story.shows("s2", "term", 1, t=2)
+    story.did("send", "net.send", **story.by("s1"), t=10)
+    story.did("recv", "net.recv", **story.by("s2"), t=5, end=12)
+    later = 1_000_000  # a second
+    story.did("next", "net.recv", **story.by("s2"), t=14, end=later + 2)
+    story.shows("s2", "term", 2, t=15)
+    story.shows("s2", "term", 3, t=later + 1)
+    story.sent.append(("send", "recv"))
+    assert shown(story, "s1", "s2", "term") == (1, 1.0)
+
+
 def test_handling_goes_on_in_a_thread_that_the_message_was_handed_to() -> None:
     story = Cluster()
     story.shows("s1", "term", 2, t=1)

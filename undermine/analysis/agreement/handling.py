@@ -1,7 +1,7 @@
 """The moments at which the two nodes of a message are compared: before it was sent, and after it was handled.
 
-Agents may record an operation before the samples that they took at its beginning. So samples count as taken before an operation
-if its thread recorded them right after it and before it ended.
+Agents record an operation before the samples that they take at its beginning. So samples count as taken before an operation
+if its thread recorded them right after it and without delay.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _STEPS_MAX = 6
 that starts itself again and again would never have handled its first message."""
 _HANDED_NS = 1_000_000_000
 """A call that begins later than this after it was handed over is a timer, and not part of the handling."""
+_AT_ONCE_NS = 10_000_000
+"""Samples that come later than this after an operation has begun were taken when it ended: it was blocked meanwhile."""
 
 
 class Handling:
@@ -35,7 +37,8 @@ class Handling:
         self._position[self._order] = np.arange(len(columns))
         rows = np.arange(len(columns))
         self._all = Groups(analysis.context, rows, len(columns))
-        others = rows[~self._is_sample]
+        others, samples = rows[~self._is_sample], rows[self._is_sample]
+        self._samples = Groups(analysis.context[samples], samples, len(columns))
         self._operations = Groups(analysis.context[others], others, len(columns))
         self._batch_end = self._batches()
         self._last = self._last_caused()
@@ -70,15 +73,17 @@ class Handling:
         return np.where(logical & (inner > receives), self._last[inner], NONE)
 
     def _with_samples(self, rows: Numbers) -> Numbers:
-        """The last sample that each operation's thread recorded right after it and before it ended; else the row itself."""
+        """The last sample that each operation's thread took at its beginning; else the row itself."""
         columns = self.analysis.columns
         behind = self._position[rows] + 1
         inside = np.minimum(behind, len(columns) - 1)
         first = self._order[inside]
         end = columns.end[rows]
         follows = (behind == inside) & self._is_sample[first] & (self.analysis.context[first] == self.analysis.context[rows])
-        follows &= (end == 0) | (columns.t[first] <= end)
-        return np.where(follows, self._order[self._batch_end[inside]], rows)
+        follows &= (columns.t[first] <= columns.t[rows] + _AT_ONCE_NS) & ((end == 0) | (columns.t[first] <= end))
+        at_once = np.searchsorted(columns.t, columns.t[rows] + _AT_ONCE_NS, side="right")
+        last = self._samples.last_before(self.analysis.context[rows], at_once)
+        return np.where(follows, np.minimum(self._order[self._batch_end[inside]], last), rows)
 
     def _batches(self) -> Numbers:
         """For each position of a sample in the order by context, the position of the last sample that follows without a break."""
