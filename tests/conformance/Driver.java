@@ -401,6 +401,11 @@ public final class Driver {
         values.put(key, value);
     }
 
+    private String forget(String key) {
+        values.remove(key);
+        return null;
+    }
+
     private String look(String key) {
         byte[] found = fetched(key);
         return found == null ? "nothing" : text(found, found.length);
@@ -529,6 +534,7 @@ public final class Driver {
             case "deliver": return deliver(words[1]);
             case "take": return take(words[1], Integer.parseInt(words[2]));
             case "keep": return keep(words[1], words[2]);
+            case "forget": return forget(words[1]);
             case "look": return look(words[1]);
             case "report": return report(words[1], words[2], words[3]);
             case "end": return end(words[1]);

@@ -23,7 +23,7 @@ from jdks import jdks
 from waiting import HANG_S
 
 from undermine.agent_protocol import AGENTS
-from undermine.inject.compile import compile_steps
+from undermine.inject.compile import compile_steps, split_variable, variable_slots
 from undermine.inject.controller import VERSION, Controller
 from undermine.inject.server import Server, SharedState
 from undermine.model.codec import read_trace
@@ -223,19 +223,24 @@ class Bench:
         lacks = AGENTS[self.kind.runtime].capabilities_missing
         if lacking := [word for step in steps if (word := capability(step.fault)) in lacks]:
             pytest.skip(f"the agent {self.kind.runtime} lacks {lacking[0]}")
-        self._slots = {f"s1.{name}": slot for slot, name in enumerate(variables)}
+        self._plan = Plan(steps)
+        self._slots = variable_slots(self._plan)
         self._variables = [
-            {"slots": {"": slot}, "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}
-            for slot, name in enumerate(variables)
+            {"slots": self._slots_of(name), "node": "s1", "name": name, "path": f"{self.kind.driver}.{variables[name]}"}
+            for name in variables
         ]
         self._close_server()
         if hasattr(self, "state"):
             self.state.close()
-        self._plan = Plan(steps)
         self.controller = Controller(self._plan, NODES)
         (self.folder / "state").unlink(missing_ok=True)
-        self.state = SharedState(self.folder / "state", len(steps), ports=True, variables=len(variables), nodes=len(NODES))
+        self.state = SharedState(self.folder / "state", len(steps), ports=True, variables=len(self._slots), nodes=len(NODES))
         self.server: Server | None = Server(self.controller, self.socket_path, self.state, self.actions)
+
+    def _slots_of(self, variable: str) -> dict[str, int]:
+        """The slots of a variable of this node, by key."""
+        split = [(*split_variable(name), slot) for name, slot in self._slots.items()]
+        return {key: slot for node, name, key, slot in split if (node, name) == ("s1", variable)}
 
     def _close_server(self) -> None:
         if getattr(self, "server", None) is not None:

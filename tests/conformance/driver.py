@@ -231,6 +231,9 @@ class Driver:
     def stored(self, key: str, value: bytes) -> None:
         self.values[key] = value
 
+    def forget(self, key: str) -> None:
+        del self.values[key]
+
     def look(self, key: str) -> Any:
         found = self.fetched(key)
         return text(found) if found else "nothing"

@@ -1,4 +1,4 @@
-"""Both agents treat variables of the target, logical operations, TLS, datagrams and a silent tool alike."""
+"""Both agents treat logical operations, TLS, datagrams and a silent tool alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from undermine.analysis.stores.links import links
 from undermine.inject.controller import Controller
 from undermine.model.codec import read_columns, read_contents
 from undermine.model.faults import Crash, Error, Partition
-from undermine.model.plan import Compare, FirstUnseen, Then, When
+from undermine.model.plan import FirstUnseen, Then
 from undermine.model.point import Point, point_of
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
@@ -28,23 +28,6 @@ PEER = "peer:s2"
 RESET = Error("ECONNRESET")
 ANSWER_S = 10
 """The protocol's limit for an agent's wait for an answer."""
-
-
-# --- variables
-
-
-def test_a_step_waits_for_a_variable(bench: Bench) -> None:
-    bench.plan(step(RESET, When((Compare("s1.mood", "==", "angry"),))), mood="mood")
-    lines = ("send c one", "feel angry", "send c two", "send c three")
-    answers, outcome = bench.run(f"connect c {bench.peer_port}", *lines)
-    assert answers == ["ok", "ok", "ok", "error ECONNRESET", "ok"]
-    assert [event.error for event in outcome.ok().of("net.send")] == ["", "ECONNRESET", ""]
-
-
-def test_a_missing_variable_equals_no_value(bench: Bench) -> None:
-    bench.plan(step(RESET, When((Compare("s1.mood", "==", "calm"),))), mood="humour")
-    answers, _ = bench.run(f"connect c {bench.peer_port}", "send c one")
-    assert answers == ["ok", "ok"]
 
 
 # --- logical operations
