@@ -12,6 +12,7 @@ from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
 from waiting import HANG_S, wait_until
 
 from undermine.agent_protocol import AgentLacks
+from undermine.inject.controller import FIRED, OVER
 from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, PowerLoss, Reboot
 from undermine.model.point import point_of
 
@@ -313,12 +314,79 @@ def test_a_partition_with_errors_fails_operations(bench: Bench) -> None:
         assert target.all(f"connect c {bench.peer_port}", "send c one") == ["ok", "ok"]
         assert target.all("send c two", "recv c 1") == ["error ECONNRESET"] * 2
         assert target.do(f"connect d {bench.peer_port}") == "error EHOSTUNREACH"
-        bench.heal()
-        assert target.do("send c two") == "ok"
-        assert receive(bench.called(), 6) == b"onetwo"
     outcome = bench.outcome().ok()
     assert outcome.receipts == ()
     assert bench.actions.asked == ["lose"]
+
+
+@WAYS
+@pytest.mark.parametrize("direction", ["both", "out", "in"])
+def test_healing_resets_the_connections_that_a_partition_with_errors_cut(bench: Bench, way: str, direction: Any) -> None:
+    bench.plan(step(Partition(loss="error", direction=direction), at("net.send", PEER, "after")))
+    with bench.start(way) as target:
+        assert target.all(f"connect c {bench.peer_port}", f"connect d {bench.peer_port}") == ["ok", "ok"]
+        peer, other = bench.called(), bench.called()
+        other.sendall(b"unread")
+        assert target.do("send c one") == "ok"
+        bench.heal()
+        assert target.all("send c two", "recv d 6") == ["error ECONNRESET"] * 2
+        assert peer.recv(9) == b"one"
+        assert target.do(f"connect e {bench.peer_port}") == "ok"
+        new = bench.called()
+        new.sendall(b"new")
+        assert target.all("recv e 3", "send e yes") == ["ok new", "ok"]
+        assert receive(new, 3) == b"yes"
+        for each in (peer, other):
+            with pytest.raises(ConnectionResetError):
+                each.recv(9)
+    assert [e.error for e in bench.outcome().ok().of("net.send", "net.recv") if e.error] == ["ECONNRESET"] * 2
+
+
+@WAYS
+def test_a_partition_with_errors_ends_at_an_operation(bench: Bench, way: str) -> None:
+    """The connect at which it ends works at once. A thread that has waited at an old connection wakes up."""
+    bench.plan(
+        step(Hold(), at("net.recv", PEER)),
+        step(Partition(loss="error"), at("net.send", PEER, "after"), until=at("net.connect", PEER)),
+    )
+    with bench.start(way) as target:
+        assert target.all(f"connect c {bench.peer_port}", f"connect d {bench.peer_port}") == ["ok", "ok"]
+        peer, other = bench.called(), bench.called()
+        target.tell("@t recv c 9")
+        wait_until(lambda: bench.state_byte(64) == 2, what="the thread receives")
+        assert target.all("send d one", "send d two", f"connect e {bench.peer_port}") == ["ok", "error ECONNRESET", "ok"]
+        assert target.answer("t") == "error ECONNRESET"
+        assert target.all("send d two", "send e new") == ["error ECONNRESET", "ok"]
+        assert receive(other, 3) == b"one"
+        assert receive(bench.called(), 3) == b"new"
+        for each in (peer, other):
+            with pytest.raises(ConnectionResetError):
+                each.recv(9)
+    assert bench.controller.states == [FIRED, OVER]
+
+
+def test_a_send_at_which_a_partition_ends_fails_on_an_old_connection(bench: Bench) -> None:
+    partition = Partition(loss="error")
+    bench.plan(step(partition, at("net.connect", PEER, "after"), until=at("net.send", PEER)))
+    with bench.start() as target:
+        assert target.do(f"connect c {bench.peer_port}") == "ok"
+        assert target.all("recv c 1", "send c one", f"connect d {bench.peer_port}", "send d two") == [
+            "error ECONNRESET", "error ECONNRESET", "ok", "ok",
+        ]  # fmt: skip
+        with pytest.raises(ConnectionResetError):
+            bench.called().recv(9)
+        assert receive(bench.called(), 3) == b"two"
+
+
+@WAYS
+def test_a_connection_that_a_partition_with_errors_cuts_has_no_orderly_end(bench: Bench, way: str) -> None:
+    bench.plan(step(Partition(loss="error"), at("net.send", PEER, "after")))
+    with bench.start(way) as target:
+        assert target.all(f"connect c {bench.peer_port}", "send c one", "close c") == ["ok"] * 3
+        peer = bench.called()
+        assert peer.recv(9) == b"one"
+        with pytest.raises(ConnectionResetError):
+            peer.recv(9)
 
 
 @WAYS

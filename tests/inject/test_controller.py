@@ -262,6 +262,25 @@ def test_the_end_of_a_lasting_fault_leaves_those_of_other_steps(fault: Fault) ->
     assert controller.lasting_of("n2") == []
 
 
+@pytest.mark.parametrize("direction", ["both", "out", "in"])
+def test_the_end_of_a_partition_with_errors_resets_its_connections_for_the_rest_of_the_run(direction: Any) -> None:
+    controller = begun(Partition(direction=direction, loss="error"), until=UNTIL)
+    controller.claim(claim(0, "n1"))
+    assert NewGeneration() in controller.claim(claim(0, "n2", half="until"))[1]
+    for _ in range(2):
+        assert controller.lasting_of("n1") == [{"step": 0, "kind": "reset", "peers": ["n2", "n3"]}]
+        assert controller.lasting_of("n3") == [{"step": 0, "kind": "reset", "peers": ["n1"]}]
+        controller.heal()
+
+
+@pytest.mark.parametrize(("loss", "kinds"), [("error", ["reset"]), ("silent", [])])
+def test_healing_resets_the_connections_of_partitions_with_errors(loss: Any, kinds: list[str]) -> None:
+    controller = begun(Partition(loss=loss))
+    controller.claim(claim(0, "n1"))
+    controller.heal()
+    assert [item["kind"] for item in controller.lasting_of("n2")] == kinds
+
+
 @pytest.mark.parametrize(("fault", "nodes"), [(Crash(), ("n1",)), (Reboot(9.0, ("n2", "n3")), ("n2", "n3"))])
 def test_the_end_of_a_crash_starts_the_nodes_again(fault: Fault, nodes: tuple[str, ...]) -> None:
     controller = begun(fault, until=UNTIL)

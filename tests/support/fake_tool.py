@@ -123,7 +123,7 @@ class FakeTool:
         if self.refuse_claims or self.byte(64 + 16 * step) != wanted:
             return {"type": "no"}
         if half == "until":
-            self.change_lasting([entry for entry in self.lasting if entry["step"] != step])
+            self.end(step)
         self.put(64 + 16 * step, reached)
         fault = self.steps[step]["fault"]
         external = fault["fault"] in ("partition", "pause", "hold") or fault.get("nodes", []) not in ([], [self.node])
@@ -146,6 +146,12 @@ class FakeTool:
     def change_lasting(self, entries: list[dict[str, Any]]) -> None:
         self.lasting = entries
         self.put(8, self.byte(8) + 1)
+
+    def end(self, step: int = 0) -> None:
+        """End the lasting faults of a step. Connections that a partition with errors has cut are reset."""
+        cut = [entry for entry in self.lasting if entry["step"] == step and entry.get("loss") == "error"]
+        resets = [{"step": step, "kind": "reset", "peers": entry["peers"]} for entry in cut]
+        self.change_lasting([*(entry for entry in self.lasting if entry["step"] != step), *resets])
 
     def slot(self, number: int) -> str | None:
         """The published value of a variable."""

@@ -218,7 +218,7 @@ class Controller:
 
     def heal(self) -> None:
         self.healed = True
-        self.lasting.clear()
+        self.lasting = [left for item in self.lasting for left in _left_by(item)]
 
     def fired(self) -> list[int]:
         return [step for step, state in enumerate(self.states) if state in (FIRED, OVER)]
@@ -276,7 +276,8 @@ class Controller:
         self.ends[claim.step] = claim
         instructions: list[Instruction] = [SetStep(claim.step, OVER)]
         if any(item.step == claim.step for item in self.lasting):
-            self.lasting = [item for item in self.lasting if item.step != claim.step]
+            ended = [left for item in self.lasting if item.step == claim.step for left in _left_by(item)]
+            self.lasting = [*(item for item in self.lasting if item.step != claim.step), *ended]
             instructions.append(NewGeneration())
         if row_of(self.plan.steps[claim.step].fault).kills:
             instructions.append(StartNodes(claim.step, self._nodes_hit(claim.step)))
@@ -298,6 +299,18 @@ class Controller:
             return []
         number = self._nodes.index(before.node) + 1 if before.node in self._nodes else 0  # 0: fired at a client
         return [BindStep(step, before.pid if same == "process" else number)]
+
+
+def _left_by(item: Lasting) -> list[Lasting]:
+    """The entry that remains when a fault ends: after a partition with errors, agents reset the connections that it cut.
+
+    It stays for the rest of the run, for processes that learn of the end late.
+    """
+    if item.what["kind"] == "reset":
+        return [item]
+    if item.what["kind"] == "partition" and item.what["loss"] == "error":
+        return [Lasting(item.step, item.node, {"kind": "reset", "peers": item.what["peers"]})]
+    return []
 
 
 def _moment(claim: Claim) -> Moment:

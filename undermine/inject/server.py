@@ -91,8 +91,9 @@ class SharedState:
             self._map[_STATE.stacks_at] = (self._map[_STATE.stacks_at] + 1) % 256
 
     def heal(self) -> None:
-        self._map[_STATE.healed_at] = 1
+        """Change the generation first: an agent that sees that everything is healed must ask which connections to reset."""
         self.bump()
+        self._map[_STATE.healed_at] = 1
 
     def close(self) -> None:
         self._map.close()

@@ -50,7 +50,7 @@ def test_a_caller_that_announces_itself_while_it_is_looked_up_is_known_at_the_ne
                 self.looks += 1
                 return 2 if self.looks > 1 else 0
 
-        peers = Peers({"addresses": {}, "nodes": ["s1", "s2"], "node": "s1"}, State())
+        peers = Peers({"addresses": {}, "nodes": ["s1", "s2"], "node": "s1"}, State(), lambda: False)
         server = socket.create_server(("127.0.0.1", 0))
         client = socket.create_connection(server.getsockname())
         there, address = server.accept()

@@ -520,6 +520,22 @@ on_descriptor(const Raw *raw, const Native *native, PyThreadState *thread, PyObj
     return recorded(native, thread, s, subject, size, pass_raw, raw);
 }
 
+/* Does an operation of a socket. If its connection is reset while a receive waits, the kernel answers EPIPE, which no
+ * other receive gets. */
+static PyObject *
+pass_to_socket(const void *what)
+{
+    const Raw *raw = what;
+    PyObject *result = call_original(raw);
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_BrokenPipeError) &&
+        PyUnicode_CompareWithASCIIString(raw->slot->native.operation->name, "net.recv") == 0) {
+        PyErr_Clear();
+        errno = ECONNRESET;
+        PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return result;
+}
+
 /* Sockets by address: (weak reference, subject, slot of an unknown caller). */
 static PyObject *
 on_socket(const Raw *raw, const Native *native, PyThreadState *thread, PyObject *const *args, Py_ssize_t count)
@@ -556,7 +572,7 @@ on_socket(const Raw *raw, const Native *native, PyThreadState *thread, PyObject 
     if (((Socket *)raw->self)->timeout_ns == 0) {
         return recorded_if_done(native, thread, subject, size, raw);
     }
-    return recorded(native, thread, s, subject, size, pass_raw, raw);
+    return recorded(native, thread, s, subject, size, pass_to_socket, raw);
 }
 
 /* The import system looks for files all the time, by functions that hooks without the accelerator don't reach. */

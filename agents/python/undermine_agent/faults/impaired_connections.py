@@ -2,7 +2,8 @@
 
 Bytes that a program sends on a stalled connection are queued and go out later, in order, even if the program closes
 the connection. Bytes that arrive on it stay unread. A connection that lost bytes is reset when the fault ends, since
-it could only continue with a gap. While there are such connections, one thread of the agent serves them: the only
+it could only continue with a gap. So is every connection that a partition with errors has cut, when it ends: bytes
+that nobody has read must not be delivered late. While there are such connections, one thread of the agent serves them: the only
 thread that the agent ever starts.
 """
 
@@ -17,6 +18,7 @@ from time import monotonic, sleep
 
 from undermine_agent.faults.changes import LOOK_S
 from undermine_agent.interpreter import native
+from undermine_agent.patching.observe import WeakTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,6 +144,7 @@ class ImpairedConnections:
 
     def __init__(self, agent):
         self.agent = agent
+        self.resets = WeakTable()  # the program's sockets that were reset when a partition ended
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -194,7 +197,13 @@ class ImpairedConnections:
         return (delay is not None and not delay.over()) or self.agent.lasting.silences(op, connection.subject)
 
     def closing(self, sock, subject) -> None:
-        """The program is about to close a socket: queued bytes still go out, and a loss stays unnoticed till then."""
+        """The program is about to close a socket: queued bytes still go out, and a loss stays unnoticed till then.
+
+        No orderly end crosses a partition with errors: the other side sees a reset.
+        """
+        if is_stream(sock) and self.agent.lasting.refuses("net.send", subject):
+            native.reset_connection(_fileno(sock))
+            return
         if not is_stream(sock) or is_encrypted(sock):
             return
         with self.lock:
@@ -207,10 +216,26 @@ class ImpairedConnections:
                 connection.take_descriptor(sock)
             connection.blackholes.pop("net.recv", None)
 
-    def shut_down(self, sock, how) -> bool:
+    def reset(self, nodes) -> None:
+        """Reset all connections with these nodes. A thread that waits at one of them, on either side, wakes up."""
+        targets = frozenset("peer:" + node for node in nodes)
+        for sock in self.agent.peers.connected_to(targets):
+            self.resets.put(sock, True)
+            native.reset_connection(_fileno(sock))
+        with self.lock:
+            for connection in self.known.values():
+                if connection.subject.target in targets:
+                    connection.reset()
+
+    def shut_down(self, sock, subject, how) -> bool:
         """The program shuts a connection down; true if that must wait behind queued bytes."""
+        if how == _socket.SHUT_RD or not is_stream(sock):
+            return False
+        if subject is not None and self.agent.lasting.refuses("net.send", subject):
+            native.reset_connection(_fileno(sock))
+            return False
         connection = self.find(sock)
-        if connection is None or how == _socket.SHUT_RD or not is_stream(sock):
+        if connection is None:
             return False
         with self.lock:
             if "net.send" in connection.blackholes:

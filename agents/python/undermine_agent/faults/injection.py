@@ -57,6 +57,13 @@ def silenced_by(entries, op: str, subject) -> bool:
     )
 
 
+def refused_by(entries, op: str, subject) -> bool:
+    """True if a partition with errors applies to this operation."""
+    return any(
+        entry.get("kind") == "partition" and entry["loss"] == "error" and cuts(entry, op, subject) for entry in entries
+    )
+
+
 def cuts(entry, op: str, subject) -> bool:
     """True if this partition applies to this operation. Connecting needs both directions."""
     if not subject.target.startswith("peer:") or subject.target[5:] not in entry["peers"]:
@@ -91,16 +98,33 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
         self.link = link
         self.generation = 0
         self.entries: tuple = ()
-        self.lock = _thread.RLock()
+        self.reset_connections = None  # with the hooks of sockets: resets all connections with these nodes
+        self.resets: set = set()  # the steps whose connections have been reset
+        self.after_fork()
 
     def after_fork(self) -> None:
         self.lock = _thread.RLock()
+        self.resetting = _thread.RLock()
 
     def welcome(self, generation: int, answer) -> None:
         entries = answer.get("lasting") if isinstance(answer, dict) else None
+        entries = entries or ()
+        self._reset([entry for entry in entries if entry.get("kind") == "reset"])
         with self.lock:
+            if generation < self.generation:
+                return  # another thread has a newer answer
             self.generation = generation
-            self.entries = (*(entries or ()), *(entry for entry in self.entries if entry is IMPAIRMENTS))
+            lasting = (entry for entry in entries if entry.get("kind") != "reset")
+            self.entries = (*lasting, *(entry for entry in self.entries if entry is IMPAIRMENTS))
+
+    def _reset(self, entries) -> None:
+        """Reset the connections of partitions that have ended, once for each. No operation sees the end before that."""
+        with self.resetting:
+            for entry in entries:
+                if entry["step"] not in self.resets:
+                    if self.reset_connections is not None:
+                        self.reset_connections(entry["peers"])
+                    self.resets.add(entry["step"])
 
     def refresh(self) -> None:
         """Ask the tool if the generation changed. The agent must be at work in this thread."""
@@ -124,7 +148,14 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
             self.entries = (*rest, IMPAIRMENTS) if any_impaired else rest
 
     def error_of(self, op: str, subject) -> str:
-        return "" if self.state.healed else error_of(self.entries, op, subject)
+        return "" if self._healed() else error_of(self.entries, op, subject)
+
+    def refuses(self, op: str, subject) -> bool:
+        return not self._healed() and refused_by(self.entries, op, subject)
+
+    def _healed(self) -> bool:
+        """True if everything is healed, and connections have been reset for that."""
+        return self.state.healed and self.state.generation == self.generation
 
     def silences(self, op: str, subject) -> bool:
         return not self.state.healed and silenced_by(self.entries, op, subject)

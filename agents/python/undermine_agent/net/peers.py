@@ -52,7 +52,7 @@ class Connection(Subject):
 class Peers:
     """The peer of each socket, by the socket's address in memory. An entry goes away with its socket."""
 
-    def __init__(self, config: dict, state):
+    def __init__(self, config: dict, state, before_new):
         self.addresses, self.hosts = config["addresses"], config.get("hosts") or {}
         self.nodes = config.get("nodes") or []
         self.own = self.nodes.index(config["node"]) + 1 if config["node"] in self.nodes else 0
@@ -61,6 +61,8 @@ class Peers:
         self.others: dict = {}  # datagrams: (number of the socket, address) -> subject
         # Sockets whose operations are partly recorded by the layer above them: a transport, or TLS.
         self.quiet = WeakTable()
+        self.before_new = before_new
+        """Called before a socket becomes known: a connection that is new when a partition has ended is not reset."""
         self.limited = None
         """Called with a new connection whose time limit was set unseen."""
 
@@ -77,6 +79,8 @@ class Peers:
     def learn(self, sock, subject):
         """Remember a socket's peer; for an unknown caller, also the slot in which it may announce itself."""
         key, known = id(sock), self.known
+        if subject is not None and key not in known:
+            self.before_new()
         waits = subject is not None and subject.target == "accepted" and not self.hosts
         slot = self._slot(subject.remote, sock) if waits else 0
         number = self.state.caller_at(slot, port_of(subject.remote)) if slot else 0
@@ -88,6 +92,12 @@ class Peers:
 
         known[key] = _weakref.ref(sock, gone), subject, slot
         return subject
+
+    def connected_to(self, targets) -> list:
+        """The sockets whose streams lead to one of these peers."""
+        socks = [sock for sock in (reference() for reference, _, _ in list(self.known.values())) if sock is not None]
+        subjects = [(sock, self.of(sock)) for sock in socks]
+        return [sock for sock, its in subjects if has_name(its) and its.kind != UDP and its.target in targets]
 
     def forget(self, sock) -> None:
         self.known.pop(id(sock), None)

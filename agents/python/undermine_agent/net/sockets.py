@@ -13,6 +13,7 @@ import errno
 from time import monotonic_ns
 
 from undermine_agent.faults.impaired_transfers import Impairments
+from undermine_agent.faults.injection import make_error
 from undermine_agent.faults.table import PORTS_AT
 from undermine_agent.files.regular_files import total_length
 from undermine_agent.interpreter import fast
@@ -31,8 +32,9 @@ _DONT_WAIT = getattr(_socket, "MSG_DONTWAIT", 0)
 
 
 def install(agent, socket) -> None:
-    peers = agent.peers = Peers(agent.config, agent.state)
-    agent.impairments = Impairments(agent)
+    impairments = agent.impairments = Impairments(agent)
+    peers = agent.peers = Peers(agent.config, agent.state, impairments.in_force)
+    agent.lasting.reset_connections = impairments.reset
     if fast.module is not None:
         fast.module.use_ports(agent.state.view, agent.state.words[PORTS_AT])
     cls = socket.socket
@@ -134,12 +136,28 @@ def transfer(agent, operation, subject, size, measure, original, sock, flags, ar
     return agent.perform(operation, subject, size, measure, original, sock, *args, **options)
 
 
+def woken(original):
+    """The original receive. If its connection is reset while it waits, the kernel answers EPIPE, which no other receive gets."""
+
+    def receive(*args, **options):
+        try:
+            return original(*args, **options)
+        except BrokenPipeError:
+            raise make_error("ECONNRESET", None) from None
+
+    receive.__name__ = getattr(original, "__name__", "")
+    return receive
+
+
 def _hook_transfer(agent, peers, cls, name, op, flags_at, size_of, measure) -> None:
     operation = agent.operations[op]
     quiet, unseen = peers.quiet.known, as_one(agent, transfer)
     addressed = name == "sendmsg"
 
     def make(original):
+        if op == "net.recv":
+            original = woken(original)
+
         def method(self, *args, **options):
             if agent.off:
                 return original(self, *args, **options)
@@ -315,7 +333,8 @@ def _hook_shutdown(agent, cls) -> None:
 
     def make(original):
         def shutdown(self, how, /):
-            if agent.off or not agent.impairments.in_force() or not agent.impairments.shut_down(self, how):
+            impairments = agent.impairments
+            if agent.off or not impairments.in_force() or not impairments.shut_down(self, agent.peers.of(self), how):
                 return original(self, how)
 
         return shutdown

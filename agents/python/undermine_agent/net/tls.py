@@ -10,6 +10,7 @@ import sys
 from time import monotonic_ns
 
 from undermine_agent.faults.impaired_transfers import EXCHANGES, AlreadyReceived, decrypting
+from undermine_agent.faults.injection import make_error
 from undermine_agent.net import sockets
 from undermine_agent.net.transports import closing, counted, length, sending, total
 from undermine_agent.patching.patch import on_class
@@ -43,6 +44,8 @@ def _transfer(agent, sendall, op, size_of, measure):
     def make(original):
         nothing = ("drop", "corrupt") if original.__name__ in EXCHANGES else ()
         ends = original.__name__ == "unwrap"
+        if op == "net.recv":
+            original = _unless_reset(agent, sockets.woken(original))
         operation = agent.table.without(op, *nothing)
         at_once = agent.table.without(op, "delay-operation", *nothing)
 
@@ -73,6 +76,24 @@ def _transfer(agent, sendall, op, size_of, measure):
 
     take = _taking(agent)
     return make
+
+
+def _unless_reset(agent, original):
+    """The original receive, for a connection that the agent may reset: then bytes that are already decrypted are lost.
+
+    Some versions of `ssl` take the reset for the end of the stream.
+    """
+    resets = agent.impairments.resets
+
+    def receive(self, *args, **options):
+        sock = decrypting.get(self) or self
+        result = None if resets.get(sock) else original(self, *args, **options)
+        if not result and resets.get(sock):
+            raise make_error("ECONNRESET", None)
+        return result
+
+    receive.__name__ = original.__name__
+    return receive
 
 
 def _taking(agent):
@@ -163,12 +184,15 @@ def _decrypted(agent):
     operation, take = agent.table.without("net.recv", "delay-operation"), _taking(agent)
 
     def make(original):
+        unless_reset = _unless_reset(agent, original)
+
         def read(self, *args, **options):
             sock = None if agent.off else decrypting.get(self)
             subject = counted(agent, sock)
             if subject is None:
                 return original(self, *args, **options)
-            return take(operation, subject, _asked(*args), _amount, original, (self, *args), options)
+            agent.impairments.in_force()  # resets the connection if that is due
+            return take(operation, subject, _asked(*args), _amount, unless_reset, (self, *args), options)
 
         return read
 
