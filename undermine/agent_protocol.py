@@ -140,6 +140,16 @@ class TokenLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digests_max: int
 
 
+class VariableLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The variables of the target."""
+
+    text_bytes_max: int
+    listed_max: int
+    elements_max: int
+    keys_max: int
+    discarded_max: int
+
+
 class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The numbers of the wire."""
 
@@ -150,6 +160,7 @@ class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content_mark: str
     content_chars_max: int
     heap_records_max: int
+    variables: VariableLimits
     tokens: TokenLimits
     events: EventLayout
     state: StateLayout

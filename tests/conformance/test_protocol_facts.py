@@ -122,6 +122,11 @@ WIRE_FACTS = (
     Fact("the mark before a content", WIRE.content_mark, SUBJECTS + "CONTENT_MARK", SUBJECT + "CONTENT_MARK"),
     Fact("the characters of a content", WIRE.content_chars_max, SUBJECTS + "CONTENT_MAX", SUBJECT + "CONTENT_MAX"),
     Fact("the heap accesses of a process", WIRE.heap_records_max, "heap.accesses:RECORDS_MAX", "heap.HeapRecorder.RECORDS_MAX"),
+    Fact("the bytes of a value's text", WIRE.variables.text_bytes_max, "variables.texts:TEXT_MAX"),
+    Fact("the elements in a text", WIRE.variables.listed_max, "variables.texts:LISTED_MAX"),
+    Fact("the elements that are searched", WIRE.variables.elements_max, "variables.texts:SIZE_MAX"),
+    Fact("the keys of a variable", WIRE.variables.keys_max, "variables.paths:KEYS_MAX"),
+    Fact("the readings that are discarded", WIRE.variables.discarded_max, "variables.samples:DISCARDED_MAX"),
     *(
         Fact(
             f"the {words} of tokens",

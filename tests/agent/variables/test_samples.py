@@ -113,13 +113,14 @@ VALUES = [
     ("1 << 5000", "<int>"),
     ("Text('x')", "x"),
     ("Pair(1, 2)", "[1, 2]"),
+    ("uuid.UUID(int=0xabc << 100)", "0000abc0-0000-0000-0000-000000000000"),
 ]
 
 
 def test_values_have_texts(tool: FakeTool, any_python: str) -> None:
     tool.python = any_python
     classes = """
-    import collections, enum
+    import collections, enum, uuid
     class Colour(enum.Enum):
         RED = 1
     class Number(enum.IntEnum):

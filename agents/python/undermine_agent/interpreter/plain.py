@@ -16,7 +16,7 @@ _name_of = type.__dict__["__name__"].__get__
 _dict_of_class = type.__dict__["__dict__"].__get__
 _dict_of_module = _MODULE.__dict__["__dict__"].__get__  # type: ignore[index]
 _CLASSES_MAX = 1000
-_slots: dict = {}  # by address of a class, whose hash may be code of the target: the class and its slots
+_kinds: dict = {}  # by address of a class: its hash may be code of the target
 
 
 class _Slotted:
@@ -34,24 +34,26 @@ def imported(module: str, name: str):
 
 def attribute(owner, name: str):
     kind = type(owner)
-    if issubclass(kind, _MODULE):
+    known = _kinds.get(id(kind)) or _kind_of(kind)
+    if known.is_module:
         return _dict_of_module(owner).get(name, ABSENT)
-    if issubclass(kind, type):
+    if known.is_class:
         value = _in_classes(owner, name)
         return ABSENT if _is_descriptor(value) else value
-    if type(_in_classes(kind, "__getattribute__")) is _FUNCTION:
+    if known.answers_itself:
         return ABSENT
     value = _in_classes(kind, name)
-    descriptor = type(value)
-    if descriptor is _SLOT or descriptor is imported("_collections", "_tuplegetter"):
-        try:
-            return value.__get__(owner, kind)
-        except AttributeError:  # an empty slot
+    if value is not ABSENT:
+        descriptor = type(value)
+        if descriptor is _SLOT or descriptor is imported("_collections", "_tuplegetter"):
+            try:
+                return value.__get__(owner, kind)
+            except AttributeError:  # an empty slot
+                return ABSENT
+        if _in_classes(descriptor, "__set__") is not ABSENT:
             return ABSENT
-    if value is not ABSENT and _in_classes(descriptor, "__set__") is not ABSENT:
-        return ABSENT
-    own = _own_dict(owner)
-    if own is not None and name in own:
+    own = known.dict_of(owner)
+    if type(own) is dict and name in own:
         return own[name]
     return ABSENT if _is_descriptor(value) else value
 
@@ -59,17 +61,12 @@ def attribute(owner, name: str):
 def own_values(owner) -> list:
     """The values of an object's own attributes and slots. Modules and classes have none here."""
     kind = type(owner)
-    if issubclass(kind, (_MODULE, type)):
+    known = _kinds.get(id(kind)) or _kind_of(kind)
+    if known.is_module or known.is_class:
         return []
-    known = _slots.get(id(kind))
-    if known is None:
-        if len(_slots) >= _CLASSES_MAX:
-            _slots.clear()
-        entries = [value for each in _mro_of(kind) for value in list(_dict_of_class(each).values())]
-        known = _slots[id(kind)] = kind, [value for value in entries if type(value) is _SLOT]
-    own = _own_dict(owner)
-    found = [] if own is None else list(own.values())
-    for slot in known[1]:
+    own = known.dict_of(owner)
+    found = list(own.values()) if type(own) is dict else []
+    for slot in known.slots:
         try:
             found.append(slot.__get__(owner, kind))
         except AttributeError:
@@ -77,14 +74,34 @@ def own_values(owner) -> list:
     return found
 
 
+class _Kind:
+    """The facts about a class that decide how its instances are read."""
+
+    __slots__ = ("cls", "is_module", "is_class", "answers_itself", "dict_of", "slots")
+
+    def __init__(self, cls):
+        self.cls = cls  # its address must not become another's
+        self.is_module, self.is_class = issubclass(cls, _MODULE), issubclass(cls, type)
+        self.answers_itself = type(_in_classes(cls, "__getattribute__")) is _FUNCTION
+        descriptor = _in_classes(cls, "__dict__")
+        self.dict_of = descriptor.__get__ if type(descriptor) is _GETSET else _nothing
+        entries = [value for each in _mro_of(cls) for value in list(_dict_of_class(each).values())]
+        self.slots = [value for value in entries if type(value) is _SLOT]
+
+
+def _kind_of(cls) -> _Kind:
+    if len(_kinds) >= _CLASSES_MAX:
+        _kinds.clear()
+    known = _kinds[id(cls)] = _Kind(cls)
+    return known
+
+
+def _nothing(owner):
+    return None
+
+
 def class_name(kind: type) -> str:
     return _name_of(kind)
-
-
-def _own_dict(owner):
-    descriptor = _in_classes(type(owner), "__dict__")
-    own = descriptor.__get__(owner) if type(descriptor) is _GETSET else None
-    return own if type(own) is dict else None
 
 
 def _is_descriptor(value) -> bool:

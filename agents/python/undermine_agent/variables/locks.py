@@ -6,6 +6,8 @@ import _thread
 
 from undermine_agent.interpreter.plain import ABSENT, attribute, imported, own_values
 
+# Most attributes have one of these types; by their addresses.
+_PLAIN = frozenset(map(id, (type(None), bool, int, float, str, bytes, list, tuple, dict, set)))
 _LOCK, _RLOCK = _thread.LockType, _thread.RLock
 _is_locked, _is_mine, _describe = _LOCK.locked, _RLOCK._is_owned, _RLOCK.__repr__  # type: ignore[attr-defined]
 
@@ -15,10 +17,14 @@ def held_elsewhere(owner) -> bool:
 
     A plain lock doesn't know its holder: a locked one counts.
     """
-    condition = imported("threading", "Condition")
     for value in own_values(owner):
         kind = type(value)
-        if condition is not ABSENT and issubclass(kind, condition):
+        if id(kind) in _PLAIN:
+            continue
+        if kind is not _LOCK and kind is not _RLOCK:
+            condition = imported("threading", "Condition")
+            if condition is ABSENT or not issubclass(kind, condition):
+                continue
             value = attribute(value, "_lock")
             kind = type(value)
         if kind is _LOCK:

@@ -6,6 +6,7 @@ from undermine_agent.interpreter import forks
 from undermine_agent.interpreter.plain import ABSENT, MAPPING, SEQUENCES, attribute, class_name, container_of, imported
 from undermine_agent.names.subjects import CONTENT_MARK
 
+# These limits are those of protocol/wire.toml.
 TEXT_MAX = 120
 LISTED_MAX = 32
 SIZE_MAX = 4096  # of a container whose elements must be sorted or searched
@@ -49,7 +50,7 @@ def _plain_text(value, kind):
         return str.__str__(value)
     if issubclass(kind, (bytes, bytearray)):
         return _text_of_bytes(value, bytes if issubclass(kind, bytes) else bytearray)
-    return None
+    return _text_of_uuid(value) if kind is imported("uuid", "UUID") else None
 
 
 def class_of(module: str, name: str):
@@ -64,6 +65,12 @@ def _text_of_bytes(value, base) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return "0x" + data.hex()
+
+
+def _text_of_uuid(value):
+    number = attribute(value, "int")
+    digits = "%032x" % number if type(number) is int else ""
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])) if digits else None
 
 
 def _container_text(container, value, depth: int) -> str:
