@@ -110,6 +110,7 @@ def operations() -> set[str]:
 
 
 def test_every_operation_is_seen(tool):
+    tool.variables = [{"node": "s1", "name": "module", "path": "__main__:__name__", "slots": {}}]
     outcome = tool.run(PROGRAM)
     assert outcome.code == 0, outcome.err
     assert outcome.trace.problems == ()
