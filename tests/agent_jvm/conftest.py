@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_tool import FakeTool, Outcome
@@ -136,6 +137,24 @@ def content_program(java: Path, content_classes: Path, tmp_path: Path) -> Iterat
     def make(content: bool = True) -> Target:
         tool.more_config = {"content": content}
         return Target(tool, java, content_classes, "ContentTarget")
+
+    yield make
+    tool.close()
+
+
+@pytest.fixture(scope="session")
+def variables_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
+    return compile_java(tmp_path_factory.mktemp("variables"), HERE / "VariableTarget.java")
+
+
+@pytest.fixture
+def variables_program(tmp_path: Path, java: Path, variables_classes: Path) -> Iterator[Callable[..., Target]]:
+    """A function that creates a Target for VariableTarget.java with these variables."""
+    tool = FakeTool(tmp_path)
+
+    def make(*variables: dict[str, Any]) -> Target:
+        tool.variables = list(variables)
+        return Target(tool, java, variables_classes, "VariableTarget")
 
     yield make
     tool.close()

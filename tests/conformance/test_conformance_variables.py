@@ -5,19 +5,12 @@ from __future__ import annotations
 import pytest
 from conformance_bench import Bench, Outcome, at, step
 
-from undermine.agent_protocol import AGENTS
 from undermine.model.faults import Delay, Error
 from undermine.model.plan import Compare, FirstUnseen, When
 from undermine.model.point import Point
 
 RESET = Error("ECONNRESET")
 SENDS = Point((("op", "net.send"),))
-
-
-@pytest.fixture(autouse=True)
-def _samples(bench: Bench) -> None:
-    if "variable.sample" in AGENTS[bench.kind.runtime].operations_missing:
-        pytest.skip(f"the agent {bench.kind.runtime} takes no samples")
 
 
 def connected(bench: Bench, *lines: str) -> tuple[list[str], Outcome]:

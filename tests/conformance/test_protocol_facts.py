@@ -57,10 +57,6 @@ def with_error(name: str) -> list[str]:
     return [op for op, row in WITH_FAULTS.items() if name in row.errors]
 
 
-def messages(way: str) -> list[str]:
-    return [op for op, row in WITH_FAULTS.items() if row.moves == way]
-
-
 def read_at(place: str) -> list[str]:
     return [op for op, row in OPERATIONS.items() if place in row.variables]
 
@@ -88,10 +84,8 @@ OPERATION_FACTS = (
         TABLE + "OBSERVED",
         DECISIONS + "OBSERVED",
     ),
-    Fact("the operations before which variables are read", read_at("before"), TABLE + "READ_BEFORE"),
-    Fact("the operations after which variables are read", read_at("after"), TABLE + "READ_AFTER"),
-    Fact("the operations that send messages", messages("out"), "", DECISIONS + "SENDS"),
-    Fact("the operations that receive messages", messages("in"), "", DECISIONS + "RECEIVES"),
+    Fact("the operations before which variables are read", read_at("before"), TABLE + "READ_BEFORE", DECISIONS + "READ_BEFORE"),
+    Fact("the operations after which variables are read", read_at("after"), TABLE + "READ_AFTER", DECISIONS + "READ_AFTER"),
     Fact(
         "the operations that move bytes of a connection",
         [op for op, row in FAMILIES["net"].operations.items() if row.moves],
@@ -122,11 +116,16 @@ WIRE_FACTS = (
     Fact("the mark before a content", WIRE.content_mark, SUBJECTS + "CONTENT_MARK", SUBJECT + "CONTENT_MARK"),
     Fact("the characters of a content", WIRE.content_chars_max, SUBJECTS + "CONTENT_MAX", SUBJECT + "CONTENT_MAX"),
     Fact("the heap accesses of a process", WIRE.heap_records_max, "heap.accesses:RECORDS_MAX", "heap.HeapRecorder.RECORDS_MAX"),
-    Fact("the bytes of a value's text", WIRE.variables.text_bytes_max, "variables.texts:TEXT_MAX"),
-    Fact("the elements in a text", WIRE.variables.listed_max, "variables.texts:LISTED_MAX"),
-    Fact("the elements that are searched", WIRE.variables.elements_max, "variables.texts:SIZE_MAX"),
-    Fact("the keys of a variable", WIRE.variables.keys_max, "variables.paths:KEYS_MAX"),
-    Fact("the readings that are discarded", WIRE.variables.discarded_max, "variables.samples:DISCARDED_MAX"),
+    Fact("the bytes of a value's text", WIRE.variables.text_bytes_max, "variables.texts:TEXT_MAX", "variables.Texts.BYTES_MAX"),
+    Fact("the elements in a text", WIRE.variables.listed_max, "variables.texts:LISTED_MAX", "variables.Texts.SHOWN_MAX"),
+    Fact("the elements that are searched", WIRE.variables.elements_max, "variables.texts:SIZE_MAX", "variables.Items.ITEMS_MAX"),
+    Fact("the keys of a variable", WIRE.variables.keys_max, "variables.paths:KEYS_MAX", "variables.VariablePath.KEYS_MAX"),
+    Fact(
+        "the readings that are discarded",
+        WIRE.variables.discarded_max,
+        "variables.samples:DISCARDED_MAX",
+        "variables.Variable.LOCKED_MAX",
+    ),
     *(
         Fact(
             f"the {words} of tokens",

@@ -11,6 +11,9 @@ import undermine.agent.wire.SharedState;
 
 /** A condition on a published variable: it is compared with a value or with another variable. */
 final class Comparison {
+    /** Stands for an absent variable in texts. */
+    static final String ABSENT = "∅";
+
     private final int slot;
     private final String how;
     private final boolean hasOther;
@@ -59,6 +62,15 @@ final class Comparison {
             return how.equals("!=");
         }
         return answers(how, compare(one, two));
+    }
+
+    /** How two texts compare: `<`, `=` or `>` if both are numbers, else `=` or `≠`; `∅` if just one is absent. */
+    static String relation(String left, String right) {
+        if (left == null || right == null) {
+            return left == null && right == null ? "=" : ABSENT;
+        }
+        boolean areNumbers = number(left) != null && number(right) != null;
+        return holds(left, "==", right) ? "=" : !areNumbers ? "≠" : holds(left, "<", right) ? "<" : holds(left, ">", right) ? ">" : "≠";
     }
 
     private static boolean answers(String how, int order) {

@@ -23,11 +23,17 @@ import undermine.agent.wire.SharedState;
  */
 public final class DecisionTable {
     /**
-     * The operations at which variables are read, and at which a condition on variables is checked unless it names an
+     * The operations at which variables are read. A condition on variables is checked there too, unless it names an
      * operation.
      */
-    static final List<String> SENDS = Arrays.asList("net.send", "msg.send");
-    static final List<String> RECEIVES = Arrays.asList("net.recv", "msg.recv");
+    static final List<String> READ_BEFORE = Arrays.asList(
+            "net.connect", "net.send", "net.recv", "msg.send", "msg.recv", "raw.send", "raw.recv");
+    static final List<String> READ_AFTER = Arrays.asList("net.recv", "msg.recv", "raw.recv");
+    /** The operations before and after which a causal extent ends, so that variables are read there too. */
+    private static final List<String> EXTENT_ENDS_BEFORE = Arrays.asList("poll", "queue.get", "thread.end");
+    private static final List<String> EXTENT_ENDS_AFTER = Arrays.asList("handover.take");
+    /** The operations by which a node reaches another one. */
+    static final List<String> REACHING = Arrays.asList("net.connect", "net.send", "msg.send");
     /** The operations that move bytes of a connection. */
     static final List<String> TRANSFERS = Arrays.asList("net.send", "net.recv");
     /**
@@ -53,9 +59,11 @@ public final class DecisionTable {
             "thread.start", "thread.end", "thread.die", "lock.acquire", "lock.release", "cond.wait", "cond.notify",
             "event.wait", "event.set", "sem.acquire", "sem.release", "barrier.wait", "queue.put", "queue.get",
             "future.wait", "future.set", "join", "handover.give", "handover.take", "poll", "clock", "sleep", "timeout",
-            "raw.send", "raw.recv", "db.got", "heap.read", "heap.write", "content.tokens");
+            "raw.send", "raw.recv", "db.got", "variable.sample", "heap.read", "heap.write",
+            "content.tokens");
     private static final Set<String> KEYS = new HashSet<String>(
             Arrays.asList("op", "loc", "node", "role", "target", "stack", "content"));
+    static final String STATE = "state";
 
     final SharedState state;
     final String node;
@@ -86,13 +94,12 @@ public final class DecisionTable {
         return operations.get(name);
     }
 
-    /** Add a listener where variables are read, before all trigger parts. */
-    public void lookFirst(OperationListener watcher) {
-        for (String name : SENDS) {
-            operations.get(name).add(watcher, true, true);
-        }
-        for (String name : RECEIVES) {
-            operations.get(name).add(watcher, false, true);
+    /** Mark the operations at which variables are read. */
+    public void readVariables() {
+        for (Operation operation : operations.values()) {
+            String name = operation.name;
+            operation.readsBefore = READ_BEFORE.contains(name) || EXTENT_ENDS_BEFORE.contains(name);
+            operation.readsAfter = READ_AFTER.contains(name) || EXTENT_ENDS_AFTER.contains(name);
         }
     }
 
@@ -140,10 +147,10 @@ public final class DecisionTable {
         boolean needsFirst = !JsonValues.map(pair.get("first")).isEmpty();
         FirstSeen first = needsFirst ? firstSeen(step, half.equals("until"), pair.get("together")) : null;
         if (!JsonValues.map(pair.get("second")).isEmpty()) {
-            addPart(new TriggerPart(step, half, false, first, JsonValues.map(pair.get("second"))));
+            addPart(new TriggerPart(step, half, false, first, JsonValues.map(pair.get("second")), nodes));
         }
         if (needsFirst) {
-            addPart(new TriggerPart(step, half, true, first, JsonValues.map(pair.get("first"))));
+            addPart(new TriggerPart(step, half, true, first, JsonValues.map(pair.get("first")), nodes));
         }
     }
 
@@ -160,17 +167,26 @@ public final class DecisionTable {
         if (isElsewhere(part, "node", node) || isElsewhere(part, "role", role)) {
             return;
         }
-        if (!KEYS.containsAll(part.match.keySet()) || !KEYS.containsAll(part.keys)) {
+        if (!KEYS.containsAll(part.match.keySet()) || !isKnown(part)) {
             return; // a key that this agent doesn't know never matches
         }
         part.match.put("node", node);
         part.match.put("role", role);
         for (Operation operation : operations.values()) {
-            String place = part.placeAt(operation);
-            if (!place.equals(TriggerPart.NOWHERE)) {
-                operation.add(part, place.equals(TriggerPart.BEFORE), false);
+            for (String place : part.placesAt(operation)) {
+                operation.add(part, place.equals(TriggerPart.BEFORE));
             }
         }
+    }
+
+    /** True if the agent knows the values of all kept keys. */
+    private static boolean isKnown(TriggerPart part) {
+        for (String key : part.keys) {
+            if (!KEYS.contains(key) && !(key.equals(STATE) && part.hasState())) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static boolean isElsewhere(TriggerPart part, String key, String here) {

@@ -283,6 +283,9 @@ public final class Faults {
         if (!call.subject.content.isEmpty()) {
             point.put("content", call.subject.content);
         }
+        if (part.hasState()) {
+            point.put(DecisionTable.STATE, part.stateText(state));
+        }
         Map<String, Object> claim = new LinkedHashMap<String, Object>();
         claim.put("type", "claim");
         claim.put("step", (long) part.step.index);

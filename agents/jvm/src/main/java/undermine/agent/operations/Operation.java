@@ -1,5 +1,7 @@
 package undermine.agent.operations;
 
+import java.util.Arrays;
+
 /** One kind of operation, with the listeners before and after it. */
 public final class Operation {
     /** How an operation changes the handler that its thread is in: see CurrentHandler. */
@@ -22,6 +24,9 @@ public final class Operation {
     public Handling handling = Handling.KEEPS;
     /** Its id in the event file; 0: not defined yet. */
     public int nameId;
+    /** True if the target's variables are read before it, or after it. */
+    public boolean readsBefore;
+    public boolean readsAfter;
     public OperationListener[] before = NONE;
     public OperationListener[] after = NONE;
 
@@ -30,19 +35,18 @@ public final class Operation {
         this.matchable = matchable;
     }
 
-    /** Add a listener, in front of all others if `isFirst`. */
-    public void add(OperationListener listener, boolean isBefore, boolean isFirst) {
+    /** Add a listener before or after the operation. */
+    public void add(OperationListener listener, boolean isBefore) {
         if (isBefore) {
-            before = with(before, listener, isFirst);
+            before = with(before, listener);
         } else {
-            after = with(after, listener, isFirst);
+            after = with(after, listener);
         }
     }
 
-    private static OperationListener[] with(OperationListener[] listeners, OperationListener listener, boolean isFirst) {
-        OperationListener[] longer = new OperationListener[listeners.length + 1];
-        System.arraycopy(listeners, 0, longer, isFirst ? 1 : 0, listeners.length);
-        longer[isFirst ? 0 : listeners.length] = listener;
+    private static OperationListener[] with(OperationListener[] listeners, OperationListener listener) {
+        OperationListener[] longer = Arrays.copyOf(listeners, listeners.length + 1);
+        longer[listeners.length] = listener;
         return longer;
     }
 }

@@ -64,7 +64,7 @@ public final class AgentCore implements Troubles {
         table = new DecisionTable(state, config);
         variables = new Variables(config.node, config.variables);
         if (!variables.isEmpty()) {
-            table.lookFirst(variables);
+            table.readVariables();
         }
         Ops.find(table, config);
         ToolLink link = new ToolLink(config.socket, hello);

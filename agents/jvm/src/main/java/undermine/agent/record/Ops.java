@@ -24,6 +24,7 @@ public final class Ops {
     public static Operation send;
     public static Operation recv;
     public static Operation close;
+    static Operation sample;
     /** From here on: null unless the family is observed. */
     static Operation rawSend;
     static Operation rawRecv;
@@ -78,6 +79,7 @@ public final class Ops {
         send = table.operation("net.send");
         recv = table.operation("net.recv");
         close = table.operation("net.close");
+        sample = table.operation("variable.sample");
         threadStart = table.operation("thread.start");
         threadEnd = table.operation("thread.end");
         threadDie = table.operation("thread.die");

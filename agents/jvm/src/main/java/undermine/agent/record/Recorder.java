@@ -54,7 +54,12 @@ public final class Recorder {
             Cursor cursor = agent.cursor(state);
             Stack stack = agent.sites.here(cursor);
             stack = isOfCaller ? caller(agent.sites, cursor, stack) : stack;
-            call = write(agent, state, cursor, operation, subject, stack, size, since);
+            long begun = since;
+            if (operation.readsBefore) {
+                begun = since == 0 ? Clock.now() : since;
+                SampleRecorder.read(agent, state, cursor, stack, begun);
+            }
+            call = write(agent, state, cursor, operation, subject, stack, size, begun);
             call.nonBlocking = isNonBlocking;
             call.handle = handle;
             call.size = size;
@@ -157,6 +162,9 @@ public final class Recorder {
             if (call.operation.handling != Operation.Handling.KEEPS) {
                 state.handler.begin(call.operation, call.subject, call.stack, call.size);
             }
+            if (call.operation.readsAfter && !agent.off) {
+                SampleRecorder.read(agent, state, cursor, call.stack, 0);
+            }
             if (call.operation.after.length > 0 && !agent.off) {
                 agent.greeting.await();
                 agent.faults.after(call);
@@ -180,6 +188,9 @@ public final class Recorder {
         try {
             Cursor cursor = agent.cursor(state);
             Stack stack = at == null ? agent.sites.here(cursor) : agent.sites.of(cursor, at);
+            if (operation.readsBefore) {
+                SampleRecorder.read(agent, state, cursor, stack, 0);
+            }
             recordAt(agent, state, cursor, operation, subject, stack, 0, 0, 0);
         } catch (Throwable trouble) {
             agent.note(trouble);
@@ -208,6 +219,12 @@ public final class Recorder {
         long now = Clock.now();
         put(agent, state, cursor, operation, subject, stack, 0, now, now, result);
         return now;
+    }
+
+    /** Record an operation without a duration at a known time, and leave deferred monitors deferred. The caller has set `busy`. */
+    static void putAt(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,
+            long size, long at) {
+        put(agent, state, cursor, operation, subject, stack, size, at, at, 0);
     }
 
     private static void put(AgentCore agent, ThreadState state, Cursor cursor, Operation operation, Subject subject, Stack stack,

@@ -1,31 +1,27 @@
 package undermine.agent.variables;
 
-import java.lang.reflect.Array;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.TreeMap;
 
 /**
  * A path `package:Class.Inner.field.field[key]`. It starts at a static field, once its class is initialised, or at a
- * field of the newest instance of the class; then follow fields, map keys and indexes.
+ * field of the newest instance of the class; then follow fields, map keys and indexes. `[*]` follows every key, and
+ * `[*.id]` names each key by the field `id` of the key or, in a list or set, of the item.
  *
  * After the first class, a word names a nested class if it begins with a capital and isn't all capitals.
  */
 final class VariablePath {
-    /** The variable doesn't exist now. */
-    static final class Absent extends Exception {
-        private static final long serialVersionUID = 1L;
-
-        Absent() {
-            super("absent", null, false, false);
-        }
-    }
+    static final int KEYS_MAX = 256;
+    private static final String ALL = "*";
 
     final String className;
-    private final List<String> steps = new ArrayList<String>(); // a field's name, or `[` and a key
+    /** True if it is one variable for each key. */
+    final boolean hasKeys;
+    private final List<Step> steps = new ArrayList<Step>();
 
     VariablePath(String path) {
         int colon = path == null ? -1 : path.indexOf(':');
@@ -43,15 +39,36 @@ final class VariablePath {
             }
             String word = path.substring(at + 1, end);
             if (isKey) {
-                steps.add("[" + unquoted(word));
+                steps.add(keyed(word));
             } else if (steps.isEmpty() && isNestedClass(word)) {
                 name.append('$').append(word);
             } else {
-                steps.add(word);
+                steps.add(new Step(Step.Kind.FIELD, word));
             }
             at = isKey ? end + 1 : end;
         }
         className = packageName.isEmpty() ? name.toString() : packageName + "." + name;
+        hasKeys = markOwners();
+    }
+
+    private static Step keyed(String word) {
+        boolean isAll = word.equals(ALL) || word.startsWith(ALL + ".");
+        return isAll ? new Step(Step.Kind.ALL, word.substring(Math.min(2, word.length())))
+                : new Step(Step.Kind.KEY, unquoted(word));
+    }
+
+    /** The owners are the objects that have the last field, and those with a container whose keys are all followed. Returns whether there are such. */
+    private boolean markOwners() {
+        boolean isLast = true;
+        boolean hasAll = false;
+        for (int i = steps.size() - 1; i >= 0; i--) {
+            hasAll |= steps.get(i).kind == Step.Kind.ALL;
+            if (steps.get(i).kind == Step.Kind.FIELD) {
+                steps.get(i).isOfOwner = isLast || steps.get(i + 1).kind == Step.Kind.ALL;
+                isLast = false;
+            }
+        }
+        return hasAll;
     }
 
     private static int wordEnd(String path, int at) {
@@ -79,84 +96,97 @@ final class VariablePath {
         return hasSmall && Character.isUpperCase(word.charAt(0));
     }
 
-    /** The value at the end of the path. */
-    Object read(VariableRoot root) throws Absent, ReflectiveOperationException {
-        if (steps.isEmpty()) {
-            throw new Absent();
+    /** Read the texts at the end of the path. Null: the class at which it starts isn't loaded. */
+    Reading read(VariableRoot root) throws ReflectiveOperationException {
+        Object instance = root.newest();
+        Class<?> type = instance == null ? root.type() : instance.getClass();
+        if (type == null) {
+            return null;
         }
-        Object value = start(root, steps.get(0));
-        for (int i = 1; i < steps.size(); i++) {
-            value = step(unwrapped(value), steps.get(i));
+        Reading reading = new Reading(hasKeys);
+        Field field = steps.isEmpty() || steps.get(0).kind != Step.Kind.FIELD ? null : Fields.find(type, steps.get(0).name);
+        if (field == null) {
+            return reading;
+        }
+        boolean isStatic = Modifier.isStatic(field.getModifiers());
+        if (isStatic ? InitialisedClasses.is(field.getDeclaringClass()) : instance != null) {
+            Object owner = isStatic ? null : instance;
+            reading.look(steps.get(0).isOfOwner, field.getDeclaringClass(), owner);
+            walk(field.get(owner), 1, "", reading);
+        }
+        return reading;
+    }
+
+    private void walk(Object value, int at, String key, Reading reading) throws ReflectiveOperationException {
+        if (at == steps.size()) {
+            reading.put(key, Texts.of(value));
+            return;
+        }
+        Object inner = Items.unwrapped(value);
+        if (inner == null) {
+            return;
+        }
+        Step step = steps.get(at);
+        if (step.kind == Step.Kind.ALL) {
+            for (Map.Entry<String, Object> each : all(inner, step.name).entrySet()) {
+                walk(each.getValue(), at + 1, key.isEmpty() ? each.getKey() : key + "," + each.getKey(), reading);
+            }
+            return;
+        }
+        if (step.kind == Step.Kind.KEY) {
+            Items items = Items.of(inner);
+            if (items != null && !(items.isUnordered && items.isLarge()) && items.find(step.name)) {
+                walk(items.value, at + 1, key, reading);
+            }
+            return;
+        }
+        Field field = Fields.find(inner.getClass(), step.name);
+        if (field != null && (!Modifier.isStatic(field.getModifiers()) || InitialisedClasses.is(field.getDeclaringClass()))) {
+            reading.look(step.isOfOwner, inner.getClass(), inner);
+            walk(field.get(inner), at + 1, key, reading);
+        }
+    }
+
+    /** The items of a container by the texts of their keys: the first ones, if there are many. */
+    private static Map<String, Object> all(Object container, String names) throws ReflectiveOperationException {
+        TreeMap<String, Object> found = new TreeMap<String, Object>();
+        Items items = Items.of(container);
+        while (items != null && !items.isLarge() && items.next()) {
+            Object named = names.isEmpty() ? items.key : field(items.isMap ? items.key : items.value, names);
+            String text = named == null ? null : Texts.plain(Items.unwrapped(named));
+            if (text != null) {
+                found.put(Texts.fitting(text), items.value);
+            }
+            if (found.size() > KEYS_MAX) {
+                found.pollLastEntry();
+            }
+        }
+        return found;
+    }
+
+    /** The field of an object, or of an object in it: `id`, `address.port`; null if there is none. */
+    private static Object field(Object object, String names) throws ReflectiveOperationException {
+        Object value = object;
+        for (String name : names.split("\\.")) {
+            value = Items.unwrapped(value);
+            Field field = value == null ? null : Fields.find(value.getClass(), name);
+            value = field == null || Modifier.isStatic(field.getModifiers()) ? null : field.get(value);
         }
         return value;
     }
 
-    private static Object start(VariableRoot root, String name) throws Absent, ReflectiveOperationException {
-        Object instance = root.newest();
-        Class<?> type = instance == null ? root.type() : instance.getClass();
-        if (type == null) {
-            throw new Absent();
-        }
-        Field field = field(type, name);
-        boolean isStatic = Modifier.isStatic(field.getModifiers());
-        if (isStatic ? !InitialisedClasses.is(field.getDeclaringClass()) : instance == null) {
-            throw new Absent();
-        }
-        return field.get(isStatic ? null : instance);
-    }
+    private static final class Step {
+        enum Kind { FIELD, KEY, ALL }
 
-    private static Object step(Object value, String step) throws Absent, ReflectiveOperationException {
-        if (value == null) {
-            throw new Absent();
-        }
-        return step.startsWith("[") ? item(value, step.substring(1)) : field(value.getClass(), step).get(value);
-    }
+        final Kind kind;
+        /** The field, the key, or the field that names keys (empty: the key itself). */
+        final String name;
+        /** True if the object with this field owns the variable. */
+        boolean isOfOwner;
 
-    private static Field field(Class<?> type, String name) throws Absent {
-        for (Class<?> each = type; each != null; each = each.getSuperclass()) {
-            try {
-                Field field = each.getDeclaredField(name);
-                field.setAccessible(true);
-                return field;
-            } catch (NoSuchFieldException inherited) {
-                continue;
-            }
+        Step(Kind kind, String name) {
+            this.kind = kind;
+            this.name = name;
         }
-        throw new Absent();
-    }
-
-    /** The item with this key as text or, if there is none, as a number. */
-    private static Object item(Object value, String key) throws Absent {
-        if (value instanceof Map) {
-            return entry((Map<?, ?>) value, key);
-        }
-        int index;
-        try {
-            index = Integer.parseInt(key);
-        } catch (NumberFormatException noIndex) {
-            throw new Absent();
-        }
-        boolean isArray = value.getClass().isArray();
-        int size = value instanceof List ? ((List<?>) value).size() : isArray ? Array.getLength(value) : 0;
-        int at = index < 0 ? index + size : index;
-        if (at < 0 || at >= size) {
-            throw new Absent();
-        }
-        return value instanceof List ? ((List<?>) value).get(at) : Array.get(value, at);
-    }
-
-    private static Object entry(Map<?, ?> map, String key) throws Absent {
-        for (Map.Entry<?, ?> entry : map.entrySet()) {
-            Object each = entry.getKey();
-            boolean isNamed = each instanceof String || each instanceof Number || each instanceof Enum;
-            if (isNamed && key.equals(each instanceof Enum ? ((Enum<?>) each).name() : each.toString())) {
-                return entry.getValue();
-            }
-        }
-        throw new Absent();
-    }
-
-    static Object unwrapped(Object value) {
-        return value instanceof AtomicReference ? ((AtomicReference<?>) value).get() : value;
     }
 }

@@ -6,11 +6,12 @@ import java.util.List;
 import undermine.agent.process.Clock;
 
 /** A class at which paths of variables start. Its instances are remembered but not kept alive. */
-final class VariableRoot {
+class VariableRoot {
     private static final int INSTANCES_MAX = 16;
     private static final long RETRY_NS = 100000000L;
 
     private final String name;
+    /** Null until the class is loaded; refers to null if the JVM itself has loaded it. */
     private WeakReference<ClassLoader> loader;
     private WeakReference<Class<?>> found;
     private long nextLook;
@@ -44,17 +45,17 @@ final class VariableRoot {
         return null;
     }
 
-    /** The class, or null. Until it is loaded it is looked up again, but not at every operation. */
+    /** The class, or null if it isn't loaded. While it is being loaded it is looked up again, but not at every operation. */
     Class<?> type() {
         ClassLoader from;
         synchronized (this) {
             Class<?> known = found == null ? null : found.get();
-            if (known != null || Clock.now() < nextLook) {
+            if (known != null || loader == null || Clock.now() < nextLook) {
                 return known;
             }
-            from = loader == null ? null : loader.get();
+            from = loader.get();
         }
-        return look(from == null ? ClassLoader.getSystemClassLoader() : from);
+        return look(from);
     }
 
     /** Holds no lock: the thread that is loading the class may be about to call `loadedBy`. */

@@ -1,29 +1,18 @@
 package undermine.agent.variables;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
-import undermine.agent.lib.Blake2b;
 import undermine.agent.lib.JsonValues;
-import undermine.agent.operations.Call;
-import undermine.agent.operations.OperationListener;
 import undermine.agent.wire.SharedState;
 
 /**
- * Reads the variables that triggers ask about, and publishes changed ones in the shared state.
- *
- * It is a listener before all trigger parts, so that they see current values. Any failure on the way to a variable, also
- * in code of the target, makes it absent. The weaver reports classes that are loaded, and their instances.
+ * Reads the variables of this node. Changed values are recorded, and published in the shared state if a trigger asks about
+ * them. The weaver reports classes that are loaded, and their instances.
  */
-public final class Variables extends OperationListener {
-    private static final int TEXT_MAX = 120;
-    private static final int HASH_BYTES = 4;
-    private static final int TRIES_MAX = 100;
-
+public final class Variables {
     private final Map<String, VariableRoot> roots = new LinkedHashMap<String, VariableRoot>();
     private final List<Variable> mine = new ArrayList<Variable>();
     private final AtomicLong turns = new AtomicLong();
@@ -33,21 +22,20 @@ public final class Variables extends OperationListener {
     public Variables(String node, List<?> descriptions) {
         for (Object each : descriptions) {
             Map<String, Object> description = JsonValues.map(each);
-            Object slot = JsonValues.map(description.get("slots")).get("");
-            if (node.equals(description.get("node")) && slot != null) {
-                add(JsonValues.number(slot), JsonValues.text(description.get("path")));
+            if (node.equals(description.get("node"))) {
+                add(description);
             }
         }
     }
 
-    private void add(int slot, String text) {
-        VariablePath path = new VariablePath(text);
+    private void add(Map<String, Object> description) {
+        VariablePath path = new VariablePath(JsonValues.text(description.get("path")));
         VariableRoot root = roots.get(path.className);
         if (root == null) {
             root = new VariableRoot(path.className);
             roots.put(path.className, root);
         }
-        mine.add(new Variable(slot, root, path));
+        mine.add(new Variable(JsonValues.text(description.get("name")), root, path, JsonValues.map(description.get("slots"))));
     }
 
     public boolean isEmpty() {
@@ -75,96 +63,23 @@ public final class Variables extends OperationListener {
         }
     }
 
-    /** Publish changed values. The caller has set `busy`. */
-    @Override
-    public boolean reached(SharedState state, Call call) {
-        publish(state);
-        return false;
-    }
-
     /**
-     * Publish changed values. Reading may run code of the target, so no lock is held. If another thread has published
-     * values that it began to read later, the values are read again.
+     * Read all variables, and publish and record those that changed. No lock is held while they are read, since that may
+     * load classes. If another thread has published values that it began to read later, these are new enough.
      */
-    void publish(SharedState state) {
-        String[] texts = new String[mine.size()];
-        for (int tries = 0; tries < TRIES_MAX; tries++) {
-            long turn = turns.incrementAndGet();
-            for (int i = 0; i < texts.length; i++) {
-                texts[i] = mine.get(i).read();
-            }
-            if (publish(state, texts, turn)) {
+    public void read(SharedState state, Samples samples) {
+        long turn = turns.incrementAndGet();
+        Reading[] readings = new Reading[mine.size()];
+        for (int i = 0; i < readings.length; i++) {
+            readings[i] = mine.get(i).read();
+        }
+        synchronized (this) {
+            if (turn < published) {
                 return;
             }
-        }
-    }
-
-    /** False if values of a later turn are published already. */
-    private synchronized boolean publish(SharedState state, String[] texts, long turn) {
-        if (turn < published) {
-            return false;
-        }
-        published = turn;
-        for (int i = 0; i < texts.length; i++) {
-            Variable variable = mine.get(i);
-            if (!variable.isPublished || !same(texts[i], variable.published)) {
-                state.publish(variable.slot, texts[i]);
-                variable.published = texts[i];
-                variable.isPublished = true;
-            }
-        }
-        return true;
-    }
-
-    private static boolean same(String one, String other) {
-        return one == null ? other == null : one.equals(other);
-    }
-
-    /** The text of a plain value, short enough for a slot; null for other values. */
-    static String textOf(Object value) {
-        Object plain = VariablePath.unwrapped(value);
-        if (plain == null || plain instanceof String || plain instanceof Boolean || plain instanceof Character
-                || plain instanceof AtomicBoolean) {
-            return fitting(String.valueOf(plain));
-        }
-        if (plain instanceof Enum) {
-            return fitting(((Enum<?>) plain).name());
-        }
-        boolean isNumber = plain instanceof Number && plain.getClass().getName().startsWith("java.");
-        return isNumber ? fitting(plain.toString()) : null;
-    }
-
-    private static String fitting(String text) {
-        byte[] data = text.getBytes(StandardCharsets.UTF_8);
-        if (data.length <= TEXT_MAX) {
-            return text;
-        }
-        int end = TEXT_MAX - 1 - 2 * HASH_BYTES;
-        while ((data[end] & 0xC0) == 0x80) { // not within a character
-            end--;
-        }
-        return new String(data, 0, end, StandardCharsets.UTF_8) + "~" + Blake2b.hex(data, HASH_BYTES);
-    }
-
-    /** A slot with the root and the path of its variable. */
-    private static final class Variable {
-        final int slot;
-        final VariableRoot root;
-        final VariablePath path;
-        String published;
-        boolean isPublished; // false before the first publication, also of an absent value
-
-        Variable(int slot, VariableRoot root, VariablePath path) {
-            this.slot = slot;
-            this.root = root;
-            this.path = path;
-        }
-
-        String read() {
-            try {
-                return textOf(path.read(root));
-            } catch (Exception | LinkageError | StackOverflowError trouble) {
-                return null;
+            published = turn;
+            for (int i = 0; i < readings.length; i++) {
+                mine.get(i).publish(readings[i], state, samples);
             }
         }
     }

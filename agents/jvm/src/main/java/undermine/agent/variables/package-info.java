@@ -1,6 +1,7 @@
 /**
- * The variables of the target that triggers ask about: finding them, and publishing their values in the shared state.
+ * The variables of the target that the user names: finding them, recording their values, and publishing those that
+ * triggers ask about in the shared state.
  *
- * They are only read, never written; a class of the target is never initialised for it.
+ * They are only read, never written. No method of the target runs for it, and no class of the target is initialised.
  */
 package undermine.agent.variables;

@@ -21,4 +21,13 @@ class ComparisonTest {
     void compares(String left, String how, String right, boolean holds) {
         assertEquals(holds, Comparison.holds(left, how, right));
     }
+
+    @ParameterizedTest
+    @CsvSource(nullValues = "absent", value = {
+        "9, 10, <", "10, 9, >", "1, 1.0, =", "a, b, ≠", "a, a, =", "1, a, ≠", "nan, 1, ≠", "absent, absent, =", "absent, 1, ∅",
+        "a, absent, ∅",
+    })
+    void tellsHowTwoTextsCompare(String left, String right, String relation) {
+        assertEquals(relation, Comparison.relation(left, right));
+    }
 }

@@ -10,8 +10,6 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import undermine.agent.Given;
 import undermine.agent.operations.Call;
-import undermine.agent.operations.OperationListener;
-import undermine.agent.variables.Variables;
 import undermine.agent.wire.SharedState;
 
 class DecisionTableTest {
@@ -225,13 +223,74 @@ class DecisionTableTest {
     }
 
     @Test
-    void aListenerThatLooksFirstComesBeforeAllTriggers() {
-        DecisionTable table = Given.table(view, step("{'match': {'op': 'net.send'}, 'nth': 1}", "crash"));
-        OperationListener watcher = new Variables("s1", List.of());
-        table.lookFirst(watcher);
-        assertEquals(watcher, table.operation("net.send").before[0]);
-        assertEquals(2, table.operation("net.send").before.length);
-        assertEquals(watcher, table.operation("msg.recv").after[0]);
+    void variablesAreReadAroundMessagesAndWhereExtentsEnd() {
+        DecisionTable table = Given.table(view);
+        assertFalse(table.operation("net.send").readsBefore);
+        table.readVariables();
+        for (String op : List.of("net.connect", "net.send", "raw.send", "msg.recv", "poll", "queue.get", "thread.end")) {
+            assertTrue(table.operation(op).readsBefore, op);
+        }
+        for (String op : List.of("net.recv", "msg.recv", "raw.recv", "handover.take")) {
+            assertTrue(table.operation(op).readsAfter, op);
+        }
+        assertFalse(table.operation("net.send").readsAfter);
+        assertFalse(table.operation("file.write").readsBefore);
+    }
+
+    @Test
+    void aConditionIsCheckedWhereVariablesAreRead() {
+        DecisionTable table = Given.table(view, step("{'match': {}, 'nth': 1, 'when': [{'slot': 0, 'is': '==', 'value': null}]}",
+                "crash"));
+        Given.step(view, 0, SharedState.ARMED);
+        table.state.publish(0, "up");
+        Call connect = Given.call(table, "net.connect", "peer:s2");
+        assertFalse(Given.isReached(table, "before", connect));
+        assertEquals(1, table.operation("msg.recv").before.length);
+        assertEquals(1, table.operation("msg.recv").after.length);
+        assertEquals(0, table.operation("net.send").after.length);
+        assertEquals(0, table.operation("raw.send").before.length);
+        assertEquals(0, table.operation("file.write").before.length);
+        table.state.publish(0, null);
+        assertTrue(Given.isReached(table, "before", connect));
+    }
+
+    @Test
+    void theStateOfVariablesIsPartOfAPoint() {
+        DecisionTable table = Given.table(view, step("{'match': {}, 'place': 'before', 'nth': 1, 'unseen': {"
+                + "'keys': ['target', 'state'], 'state': [[0], [1, 2]], 'seen': [['peer:s2', 'up, <'], ['peer:s2', '∅, =']]}}",
+                "crash"));
+        Given.step(view, 0, SharedState.ARMED);
+        Call call = Given.call(table, "net.send", "peer:s2");
+        assertFalse(Given.isReached(table, "before", call), "all are absent");
+        table.state.publish(0, "up");
+        table.state.publish(1, "9");
+        table.state.publish(2, "10");
+        assertFalse(Given.isReached(table, "before", call));
+        table.state.publish(2, "8");
+        assertTrue(Given.isReached(table, "before", call));
+    }
+
+    @Test
+    void anUnknownKeyOfAPointNeverMatches() {
+        DecisionTable table = Given.table(view, step("{'match': {}, 'place': 'before', 'nth': 1, 'unseen': {"
+                + "'keys': ['state'], 'seen': []}}", "crash"));
+        assertEquals(0, table.operation("net.send").before.length);
+    }
+
+    @Test
+    void onlyMessagesBetweenAGroupAndOtherNodesInvolveIt() {
+        DecisionTable table = Given.table(view, step("{'match': {}, 'place': 'before', 'nth': 1, 'involves': ['s1', 's3']}",
+                "partition"));
+        Given.step(view, 0, SharedState.ARMED);
+        for (String target : List.of("peer:s3", "peer:s1", "other", "accepted", "peer:x", "vote peer:s3", "")) {
+            assertFalse(Given.isReached(table, "before", Given.call(table, "net.send", target)), target);
+        }
+        for (String op : List.of("net.recv", "file.write", "db.write", "net.close")) {
+            assertEquals(0, table.operation(op).before.length + table.operation(op).after.length, op);
+        }
+        assertTrue(Given.isReached(table, "before", Given.call(table, "msg.send", "vote peer:s2")));
+        DecisionTable other = Given.table(view, step("{'match': {}, 'nth': 1, 'involves': ['s2']}", "partition"));
+        assertTrue(Given.isReached(other, "before", Given.call(other, "net.connect", "peer:s2")));
     }
 
     @Test

@@ -21,6 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import undermine.agent.Given;
+import undermine.agent.lib.JsonValues;
 import undermine.agent.operations.Call;
 import undermine.agent.process.Death;
 import undermine.agent.net.Endpoint;
@@ -54,8 +55,11 @@ class FaultsTest {
     }
 
     private Faults faults(String fault, String place) {
-        table = Given.table(view, "{'step': 0, 'first': null, 'second': {'match': {}, 'place': '" + place
-                + "', 'nth': 1}, 'fault': " + fault + "}");
+        return faultsAt("{'match': {}, 'place': '" + place + "', 'nth': 1}", fault);
+    }
+
+    private Faults faultsAt(String half, String fault) {
+        table = Given.table(view, "{'step': 0, 'first': null, 'second': " + half + ", 'fault': " + fault + "}");
         lasting = new LastingFaults(table.state, tool);
         return new Faults(table, tool, lasting, file, new Recorded(), new Endpoint());
     }
@@ -101,6 +105,15 @@ class FaultsTest {
                 + "'seq': 7, 'point': {'op': 'file.write', 'loc': 'app:Main.run#1', 'node': 's1', 'role': 'store', "
                 + "'target': 'wal', 'stack': '" + Given.stack("app:Main.run#1").digest() + "'}, "
                 + "'resource': '/data/wal'}"), claim);
+    }
+
+    @Test
+    void aClaimHasTheStateOfTheVariables() {
+        Faults faults = faultsAt("{'match': {}, 'nth': 1, 'unseen': {'keys': ['state'], 'state': [[0], [0, 1]], 'seen': []}}",
+                "{'fault': 'partition'}");
+        table.state.publish(0, "5");
+        faults.before(call("net.send", "peer:s2"));
+        assertEquals("5, ∅", JsonValues.map(tool.asked.get(0).get("point")).get("state"));
     }
 
     @Test

@@ -1,23 +1,30 @@
 package undermine.agent.variables;
 
-import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.nio.charset.StandardCharsets;
-import java.util.AbstractMap;
+import java.util.AbstractList;
+import java.util.ArrayList;
+import java.util.ConcurrentModificationException;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import undermine.agent.Given;
 import undermine.agent.wire.SharedState;
 
+@Timeout(60)
 class VariablesTest {
     private static final String OWNER = "undermine/agent/variables/VariablesTest$Peer";
 
@@ -31,107 +38,271 @@ class VariablesTest {
     static final class Peer extends Base {
         static int TERM = 3;
         final AtomicReference<Role> shared = new AtomicReference<>(Role.LEADING);
-        Map<String, List<Integer>> votes = Map.of("s2", List.of(5, 6));
+        Map<String, List<Integer>> votes = new LinkedHashMap<>(Map.of("s2", List.of(5, 6)));
+        Map<Member, String> view = new HashMap<>();
+        Set<Member> members = new HashSet<>();
         long[] terms = {7, 8};
         Object nothing;
-        String longText = "ä".repeat(100);
+        ReentrantLock lock;
+        final ReentrantReadWriteLock rows = new ReentrantReadWriteLock();
+    }
+
+    /** A key whose methods must not be called. */
+    static final class Member {
+        final long id;
+        Role role = Role.FOLLOWING;
+        boolean isReading;
+
+        Member(long id) {
+            this.id = id;
+        }
+
+        @Override
+        public int hashCode() {
+            assertTrue(!isReading);
+            return 1;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            assertTrue(!isReading);
+            return this == other;
+        }
+
+        @Override
+        public String toString() {
+            throw new AssertionError("called");
+        }
     }
 
     private final SharedState state = new SharedState(Given.shared());
+    private final List<String> samples = new ArrayList<>();
+    private final Peer peer = new Peer();
 
-    private Variables variables(String path) {
-        return new Variables("s1", List.of(Map.of("slots", Map.of("", 0L), "node", "s1", "name", "x", "path", path),
-                Map.of("slots", Map.of("", 1L), "node", "s2", "name", "x", "path", path)));
+    private static Map<String, Object> description(String node, String path, Map<String, Long> slots) {
+        return Map.of("slots", slots, "node", node, "name", "x", "path", path);
     }
 
-    private String published(String rest, Object... instances) {
-        Variables variables = variables("undermine.agent.variables:VariablesTest.Peer." + rest);
+    private static Variables variables(String path, Map<String, Long> slots) {
+        return new Variables("s1", List.of(description("s1", path, slots), description("s2", path, Map.of("", 9L))));
+    }
+
+    /** A variable of the peer. */
+    private Variables of(String rest, Map<String, Long> slots) {
+        Variables variables = variables("undermine.agent.variables:VariablesTest.Peer." + rest, slots);
         assertTrue(variables.watches(OWNER));
-        for (Object instance : instances) {
-            variables.made(OWNER, instance);
-        }
-        assertFalse(variables.reached(state, null));
-        assertNull(state.text(1));
+        variables.made(OWNER, peer);
+        return variables;
+    }
+
+    /** The samples of one reading: `key=text`. */
+    private List<String> read(Variables variables) {
+        samples.clear();
+        variables.read(state, (name, key, text) -> samples.add(key + "=" + text));
+        return samples;
+    }
+
+    private String text(String rest) {
+        Variables variables = of(rest, Map.of("", 0L));
+        List<String> found = read(variables);
+        assertEquals(1, found.size(), rest);
+        assertEquals(found.get(0), "=" + state.text(0));
+        assertNull(state.text(9));
         return state.text(0);
     }
 
     @Test
     void staticFieldsAreFoundByTheLoaderOfTheirClass() {
-        Variables variables = variables("undermine.agent.variables:VariablesTest.Peer.TERM");
+        Variables variables = variables("undermine.agent.variables:VariablesTest.Peer.TERM", Map.of());
         variables.loading(OWNER, getClass().getClassLoader());
-        variables.publish(state);
-        assertEquals("3", state.text(0));
+        assertEquals(List.of("=3"), read(variables));
     }
 
     @Test
     void otherFieldsAreThoseOfTheNewestInstance() {
-        Peer old = new Peer();
+        Variables variables = of("terms[-1]", Map.of("", 0L));
         Peer newest = new Peer();
         newest.terms = new long[] {1, 9};
-        assertEquals("9", published("terms[-1]", old, newest));
-        assertEquals("FOLLOWING", published("role", old));
-        assertEquals("LEADING", published("shared", old));
-        assertEquals("6", published("votes[s2][1]", old));
-        assertEquals("6", published("votes['s2'][1]", old));
-        assertEquals("null", published("nothing", old));
+        variables.made(OWNER, newest);
+        assertEquals(List.of("=9"), read(variables));
+        assertEquals("FOLLOWING", text("role"));
+        assertEquals("LEADING", text("shared"));
+        assertEquals("6", text("votes[s2][1]"));
+        assertEquals("6", text("votes['s2'][1]"));
+        assertEquals("null", text("nothing"));
+        assertEquals("[7, 8]", text("terms"));
     }
 
     @Test
-    void missingAndComplexValuesAreAbsent() {
-        Peer peer = new Peer();
-        for (String rest : List.of("terms", "votes", "votes[s3]", "terms[5]", "terms[x]", "absent", "nothing.more")) {
-            assertNull(published(rest, peer), rest);
+    void valuesThatCannotBeReachedAreAbsent() {
+        for (String rest : List.of("votes[s3]", "terms[5]", "terms[-3]", "terms[x]", "absent", "nothing.more", "role[0]")) {
+            assertNull(text(rest), rest);
         }
-        assertNull(published("role"));
-        Variables unknown = variables("nowhere:Nothing.x");
-        unknown.publish(state);
+        Variables withoutInstance = variables("undermine.agent.variables:VariablesTest.Peer.role", Map.of());
+        withoutInstance.loading(OWNER, getClass().getClassLoader());
+        assertEquals(List.of("=null"), read(withoutInstance));
+        assertEquals(List.of(), read(variables("undermine.agent.variables:VariablesTest.Peer.TERM", Map.of())), "not loaded");
+    }
+
+    @Test
+    void onlyChangesAreRecorded() {
+        Variables variables = of("nothing", Map.of("", 0L));
+        assertEquals(List.of("=null"), read(variables));
+        assertEquals(List.of(), read(variables));
+        peer.nothing = 1;
+        assertEquals(List.of("=1"), read(variables));
+        assertEquals("1", state.text(0));
+    }
+
+    @Test
+    void everyKeyIsAVariable() {
+        Variables variables = of("votes[*][0]", Map.of("s2", 0L, "s3", 1L));
+        state.publish(1, "of an earlier incarnation");
+        assertEquals(List.of("s2=5"), read(variables));
+        assertEquals("5", state.text(0));
+        assertNull(state.text(1));
+        peer.votes.put("s3", List.of(7));
+        assertEquals(List.of("s3=7"), read(variables));
+        assertEquals("7", state.text(1));
+        peer.votes.remove("s2");
+        peer.votes.put("s4", List.of());
+        assertEquals(List.of("s2=null"), read(variables));
         assertNull(state.text(0));
     }
 
     @Test
-    void longTextsAreCutBetweenCharacters() {
-        String text = published("longText", new Peer());
-        assertEquals(55, text.indexOf('~'));
-        assertTrue(text.getBytes(StandardCharsets.UTF_8).length <= 120);
-        assertEquals(8, text.length() - 56);
+    void keysOfSeveralLevelsAreJoined() {
+        peer.votes.put("s3", List.of(7));
+        Variables variables = of("votes[*][*]", Map.of());
+        assertEquals(Set.of("s2,0=5", "s2,1=6", "s3,0=7"), new HashSet<>(read(variables)));
     }
 
-    /** A map whose values come from another thread, which itself publishes variables. */
-    static final class Asking extends AbstractMap<String, List<Integer>> {
-        Runnable asked;
+    @Test
+    void aFieldNamesKeysThatAreObjects() {
+        Member member = new Member(4);
+        peer.view.put(member, "up");
+        peer.members.add(member);
+        member.isReading = true;
+        assertEquals(List.of("4=up"), read(of("view[*.id]", Map.of())));
+        assertEquals(List.of("4=FOLLOWING"), read(of("members[*.id].role", Map.of())));
+        assertEquals(List.of(), read(of("view[*]", Map.of())), "a key without a text");
+        assertEquals(List.of(), read(of("view[*.role.none]", Map.of())));
+        assertEquals("{<Member>}", text("view"));
+    }
+
+    @Test
+    void theKeysThatComeFirstInOrderAreRead() {
+        for (int i = 0; i < 300; i++) {
+            peer.votes.put(String.format("k%03d", i), List.of(i));
+        }
+        List<String> found = read(of("votes[*][0]", Map.of()));
+        assertEquals(VariablePath.KEYS_MAX, found.size());
+        assertTrue(found.contains("k000=0") && found.contains("k255=255"));
+        for (int i = 0; i < Items.ITEMS_MAX; i++) {
+            peer.votes.put("m" + i, List.of(i));
+        }
+        assertEquals(List.of(), read(of("votes[*][0]", Map.of())));
+        assertNull(text("votes[s2][0]"));
+        assertEquals("{…" + peer.votes.size() + "}", text("votes"));
+    }
+
+    /** A root whose variables change while they are read. */
+    private static final class Changing extends VariableRoot {
+        private final Peer peer;
+        int changes;
+        boolean isChanging;
+
+        Changing(Peer peer) {
+            super("x");
+            this.peer = peer;
+        }
 
         @Override
-        public Set<Map.Entry<String, List<Integer>>> entrySet() {
-            Runnable now = asked;
-            asked = null;
-            if (now != null) {
-                now.run();
+        synchronized Object newest() {
+            if (isChanging) {
+                changes++;
+                throw new ConcurrentModificationException();
             }
-            return Map.of("s2", List.of(5)).entrySet();
+            return peer;
         }
     }
 
     @Test
-    @Timeout(60)
-    void noLockIsHeldWhileCodeOfTheTargetRuns() {
-        Peer peer = new Peer();
-        Asking asking = new Asking();
-        peer.votes = asking;
-        Variables variables = variables("undermine.agent.variables:VariablesTest.Peer.votes[s2][0]");
-        variables.made(OWNER, peer);
-        Thread other = new Thread(() -> variables.publish(state));
-        asking.asked = () -> {
-            other.start();
-            assertDoesNotThrow(() -> other.join());
-        };
-        variables.publish(state);
+    void aVariableThatChangesWhileItIsReadKeepsItsOldValues() {
+        Changing root = new Changing(peer);
+        Variable variable = new Variable("x", root, new VariablePath("a:Peer.votes[*][0]"), Map.of("s2", 0L));
+        Samples here = (name, key, text) -> samples.add(key + "=" + text);
+        variable.publish(variable.read(), state, here);
+        root.isChanging = true;
+        variable.publish(variable.read(), state, here);
+        assertEquals(List.of("s2=5"), samples);
         assertEquals("5", state.text(0));
+        assertTrue(root.changes > 1);
+    }
+
+    @Test
+    void containersOfTheTargetAreNotOpened() {
+        peer.nothing = new AbstractList<Integer>() {
+            @Override
+            public Integer get(int index) {
+                throw new AssertionError("called");
+            }
+
+            @Override
+            public int size() {
+                throw new AssertionError("called");
+            }
+        };
+        assertEquals("<VariablesTest.1>", text("nothing"));
+        assertNull(text("nothing[0]"));
+        assertEquals(List.of(), read(of("nothing[*]", Map.of())));
+    }
+
+    /** Do something while another thread holds a lock. */
+    private static void whileHeld(Lock lock, Runnable action) throws InterruptedException {
+        CountDownLatch held = new CountDownLatch(1);
+        CountDownLatch done = new CountDownLatch(1);
+        Thread holder = new Thread(() -> {
+            lock.lock();
+            held.countDown();
+            try {
+                done.await();
+            } catch (InterruptedException interrupt) {
+                return;
+            } finally {
+                lock.unlock();
+            }
+        });
+        holder.start();
+        held.await();
+        action.run();
+        done.countDown();
+        holder.join();
+    }
+
+    @Test
+    void aReadingIsDiscardedWhileAnotherThreadHoldsTheOwnersLock() throws InterruptedException {
+        peer.lock = new ReentrantLock();
+        Variables variables = of("votes[*][0]", Map.of());
+        peer.lock.lock();
+        assertEquals(List.of("s2=5"), read(variables), "the own lock doesn't matter");
+        peer.lock.unlock();
+        peer.votes.put("s2", List.of(9));
+        whileHeld(peer.lock, () -> {
+            for (int i = 0; i < 20; i++) {
+                assertEquals(List.of(), read(variables));
+            }
+            assertEquals(List.of("s2=9"), read(variables), "not for ever");
+        });
+        peer.votes.put("s2", List.of(10));
+        whileHeld(peer.rows.writeLock(), () -> assertEquals(List.of(), read(variables)));
+        whileHeld(peer.rows.readLock(), () -> assertEquals(List.of("s2=10"), read(variables)));
     }
 
     @Test
     void refusesMalformedPaths() {
         for (String path : List.of("a.b.C.x", "a:", "a:C..x", "a:C.x[1")) {
-            assertThrows(IllegalArgumentException.class, () -> variables(path), path);
+            assertThrows(IllegalArgumentException.class, () -> variables(path, Map.of()), path);
         }
     }
 }

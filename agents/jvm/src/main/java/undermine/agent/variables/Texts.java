@@ -1,0 +1,121 @@
+package undermine.agent.variables;
+
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
+import undermine.agent.lib.Blake2b;
+import undermine.agent.operations.Subject;
+
+/** The texts of values, short enough for a slot. No method of the target's classes is called. */
+final class Texts {
+    static final int BYTES_MAX = 120;
+    static final int SHOWN_MAX = 32;
+    private static final int HASH_BYTES = 4;
+
+    private Texts() {
+    }
+
+    static String of(Object value) throws ReflectiveOperationException {
+        return fitting(of(value, 2));
+    }
+
+    /** The text of a value; containers are opened this many levels deep. */
+    private static String of(Object value, int depth) throws ReflectiveOperationException {
+        Object inner = Items.unwrapped(value);
+        String plain = plain(inner);
+        if (plain != null) {
+            return plain;
+        }
+        if (inner instanceof byte[]) {
+            return ofBytes((byte[]) inner);
+        }
+        Items items = depth == 0 ? null : Items.of(inner);
+        return items == null ? ofClass(inner) : ofItems(items, depth - 1);
+    }
+
+    /** The text of null, a text, number, truth value, enum, UUID or address; null for other values. */
+    static String plain(Object value) {
+        if (value == null || value instanceof String || value instanceof Boolean || value instanceof Character
+                || value.getClass() == AtomicBoolean.class || value instanceof UUID) {
+            return String.valueOf(value);
+        }
+        if (value instanceof Enum) {
+            return ((Enum<?>) value).name();
+        }
+        if (value instanceof InetAddress) {
+            return ((InetAddress) value).getHostAddress();
+        }
+        if (value.getClass() == InetSocketAddress.class) {
+            InetSocketAddress place = (InetSocketAddress) value;
+            InetAddress address = place.getAddress();
+            return (address == null ? place.getHostString() : address.getHostAddress()) + ":" + place.getPort();
+        }
+        boolean isNumber = value instanceof Number && value.getClass().getName().startsWith("java.");
+        return isNumber ? value.toString() : null;
+    }
+
+    private static String ofBytes(byte[] bytes) {
+        try {
+            return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
+        } catch (CharacterCodingException binary) {
+            StringBuilder text = new StringBuilder("0x");
+            for (byte each : bytes) {
+                text.append(Character.forDigit(each >> 4 & 15, 16)).append(Character.forDigit(each & 15, 16));
+            }
+            return text.toString();
+        }
+    }
+
+    /** `[a, b]` for lists, `{a, b}` in order of their texts for sets and the keys of maps. */
+    private static String ofItems(Items items, int depth) throws ReflectiveOperationException {
+        List<String> texts = new ArrayList<String>();
+        int wanted = !items.isUnordered ? SHOWN_MAX : items.isLarge() ? 0 : Items.ITEMS_MAX;
+        while (texts.size() < wanted && items.next()) {
+            texts.add(of(items.isMap ? items.key : items.value, depth));
+        }
+        if (items.isUnordered) {
+            Collections.sort(texts);
+        }
+        int shown = Math.min(texts.size(), SHOWN_MAX);
+        StringBuilder text = new StringBuilder(items.isUnordered ? "{" : "[");
+        for (int i = 0; i < shown; i++) {
+            text.append(i == 0 ? "" : ", ").append(texts.get(i));
+        }
+        if (items.size > SHOWN_MAX) {
+            text.append(shown == 0 ? "" : ", ").append('…').append(items.size);
+        }
+        return text.append(items.isUnordered ? '}' : ']').toString();
+    }
+
+    /** The name of an object's class, without package and outer classes. The number of a lambda varies from run to run. */
+    private static String ofClass(Object value) {
+        String name = value.getClass().getName();
+        int generated = name.indexOf("$$");
+        name = generated < 0 ? name : name.substring(0, generated);
+        String bare = name.substring(name.lastIndexOf('.') + 1);
+        String inner = bare.substring(bare.lastIndexOf('$') + 1);
+        boolean isNamed = !inner.isEmpty() && Character.isJavaIdentifierStart(inner.charAt(0));
+        return "<" + (isNamed ? inner : bare.replace('$', '.')) + ">";
+    }
+
+    /** The text, cut between characters if it is too long; then a hash of the whole text follows. */
+    static String fitting(String text) {
+        String clean = text.replace(Subject.CONTENT_MARK, " ");
+        byte[] data = clean.length() * 3 <= BYTES_MAX ? null : clean.getBytes(StandardCharsets.UTF_8);
+        if (data == null || data.length <= BYTES_MAX) {
+            return clean;
+        }
+        int end = BYTES_MAX - 1 - 2 * HASH_BYTES;
+        while ((data[end] & 0xC0) == 0x80) { // not within a character
+            end--;
+        }
+        return new String(data, 0, end, StandardCharsets.UTF_8) + "~" + Blake2b.hex(data, HASH_BYTES);
+    }
+}
