@@ -352,6 +352,42 @@ def test_a_partition_holds_sent_data_until_it_is_healed(setting: Setting) -> Non
     assert [event.error for event in outcome.of("net.send")] == ["", "", "ECONNRESET"]
 
 
+def test_a_waiting_program_learns_of_a_reset_without_an_operation(setting: Setting) -> None:
+    program = setting.start()
+    assert program.do(f"connect {setting.other_port}") == "connected"
+    peer = setting.called()
+    assert program.do("send one") == "sent"
+    assert peer.recv(100) == b"one"
+    setting.tool.change_lasting([partition(loss="error")])
+    setting.tool.end()
+    assert "Connection reset" in program.do("recv")
+    with pytest.raises(ConnectionResetError):
+        peer.recv(100)
+    assert program.do(f"connect {setting.other_port}") == "connected"
+    assert program.do("send two") == "sent"
+    assert setting.called().recv(100) == b"two"
+    assert program.end().code == 0
+    assert setting.troubles() == ""
+
+
+def test_only_connections_from_before_the_end_of_a_partition_are_reset(setting: Setting) -> None:
+    program = setting.start()
+    assert program.do(f"listen {setting.port}") == "listens"
+    old = setting.call(3)
+    old.sendall(b"abc")
+    assert old.recv(100) == b"abc"
+    setting.tool.change_lasting([partition(loss="error")])
+    setting.tool.end()
+    new = setting.call(3)
+    for text in (b"abc", b"def"):
+        new.sendall(text)
+        assert new.recv(100) == text
+    with pytest.raises(ConnectionResetError):
+        old.recv(100)
+    assert program.end().code == 0
+    assert setting.troubles() == ""
+
+
 def test_a_partition_loses_datagrams(setting: Setting) -> None:
     mailbox, program = setting.mailbox(), setting.start()
     setting.tool.change_lasting([partition()])

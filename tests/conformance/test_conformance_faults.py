@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance_bench import ANSWER_TO_THE_END, Bench, at, step
+from conformance_bench import ANSWER_TO_THE_END, Bench, at, secured, step
 from waiting import HANG_S, wait_until
 
 from undermine.agent_protocol import AgentLacks
 from undermine.inject.controller import FIRED, OVER
 from undermine.model.faults import Crash, Delay, Error, Hold, Partition, Pause, PowerLoss, Reboot
+from undermine.model.plan import Then
 from undermine.model.point import point_of
 
 WAYS = pytest.mark.parametrize("way", ["plain", "other"])
@@ -376,6 +378,27 @@ def test_a_send_at_which_a_partition_ends_fails_on_an_old_connection(bench: Benc
         with pytest.raises(ConnectionResetError):
             bench.called().recv(9)
         assert receive(bench.called(), 3) == b"two"
+
+
+def test_tls_loses_decrypted_bytes_with_its_connection(bench: Bench, key: Path) -> None:
+    bench.plan(
+        step(Hold(), Then(at("file.mkdir", "begin"), at("net.recv", PEER))),
+        step(Partition(loss="error"), at("net.send", PEER, "after")),
+    )
+    with bench.start() as target, contextlib.ExitStack() as peers:
+        for name in ("c", "d"):
+            with secured(bench, key) as done:
+                assert target.do(f"tls {name} {bench.peer_port}") == "ok"
+                peer = peers.enter_context(done.get(timeout=HANG_S))
+            peer.sendall(b"unread" if name == "c" else b"no")
+            assert target.do(f"hear {name} 2") == ("ok un" if name == "c" else "ok no")
+        assert target.do("mkdir begin") == "ok"
+        target.tell("@t hear d 9")
+        wait_until(lambda: bench.state_byte(64) == 2, what="the thread receives")
+        assert target.do("say c one") == "ok"
+        bench.heal()
+        assert target.do("hear c 9") == "error ECONNRESET"
+        assert target.answer("t") == "error ECONNRESET"
 
 
 @WAYS

@@ -1,6 +1,7 @@
 package undermine.agent;
 
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -11,7 +12,9 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import undermine.agent.faults.DecisionTable;
+import undermine.agent.faults.Sockets;
 import undermine.agent.lib.Json;
 import undermine.agent.lib.JsonValues;
 import undermine.agent.operations.Call;
@@ -59,6 +62,18 @@ public final class Given {
                 + ", 'node': 's1', 'role': 'store', 'nodes': ['s3', 's1', 's2']}");
         config.put("steps", found);
         return new DecisionTable(new SharedState(view), new Config(config, new ProcessIds(PID + " (java) S 1 1")));
+    }
+
+    /** Sockets that can only be reset together. */
+    public static Sockets sockets(Consumer<List<?>> resetAll) {
+        return (Sockets) Proxy.newProxyInstance(Given.class.getClassLoader(), new Class<?>[] {Sockets.class},
+                (self, method, arguments) -> {
+                    if (!method.getName().equals("resetAll")) {
+                        throw new UnsupportedOperationException(method.getName());
+                    }
+                    resetAll.accept((List<?>) arguments[0]);
+                    return null;
+                });
     }
 
     /** JSON with single quotes. */

@@ -89,13 +89,17 @@ public final class Faults {
         return isHeld;
     }
 
-    /** The target is about to close a socket. */
-    public void closing(Object socket) {
+    /** The target is about to close a socket. No orderly end crosses a partition with errors: the peer sees a reset. */
+    public void closing(Object socket, Subject subject) {
+        if (subject != null && lasting.any() && lasting.refusesSends(subject) && !sockets.isOfDatagrams(socket)) {
+            sockets.reset(socket);
+        }
         holes.closing(socket);
     }
 
-    /** End delays and black holes that are over, even if the target no longer uses their channels. */
+    /** Take notice of faults that have ended, even if the target does nothing that depends on them. */
     public void look(Cursor cursor) {
+        lasting.any();
         holes.look();
         for (Slow each : slow) {
             if (each.hold.over(cursor)) {

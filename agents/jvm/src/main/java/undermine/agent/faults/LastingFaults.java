@@ -3,9 +3,11 @@ package undermine.agent.faults;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import undermine.agent.lib.JsonValues;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
@@ -24,23 +26,36 @@ public final class LastingFaults {
 
     private final SharedState state;
     private final ToolLink link;
+    private final Sockets sockets;
+    /** The steps whose connections have been reset. */
+    private final Set<Object> resets = new HashSet<Object>();
     private volatile int generation;
     private volatile List<Map<String, Object>> entries = Collections.emptyList();
     private volatile boolean hasBlackHoles;
 
-    public LastingFaults(SharedState state, ToolLink link) {
+    public LastingFaults(SharedState state, ToolLink link, Sockets sockets) {
         this.state = state;
         this.link = link;
+        this.sockets = sockets;
     }
 
     /** Take over the faults that the tool reported; `generation` was read before the tool was asked. */
     public synchronized void welcome(int generation, Map<String, Object> answer) {
+        if (generation < this.generation) {
+            return; // another thread has a newer answer
+        }
         List<Map<String, Object>> found = new ArrayList<Map<String, Object>>();
         if (answer != null) {
-            for (Object entry : JsonValues.list(answer.get("lasting"))) {
-                found.add(JsonValues.map(entry));
+            for (Object each : JsonValues.list(answer.get("lasting"))) {
+                Map<String, Object> entry = JsonValues.map(each);
+                if (!"reset".equals(entry.get("kind"))) {
+                    found.add(entry);
+                } else if (resets.add(entry.get("step"))) {
+                    sockets.resetAll(JsonValues.list(entry.get("peers")));
+                }
             }
         }
+        // Connections are reset before any operation sees that their partition has ended.
         this.entries = found;
         this.generation = generation;
     }
@@ -86,7 +101,7 @@ public final class LastingFaults {
     public String errorOf(Operation operation, Subject subject) {
         String op = operation.name;
         List<Map<String, Object>> now = entries;
-        if (now.isEmpty() || state.healed() || SPARED.contains(op)) {
+        if (now.isEmpty() || isHealed() || SPARED.contains(op)) {
             return null;
         }
         for (Map<String, Object> entry : now) {
@@ -96,6 +111,21 @@ public final class LastingFaults {
             }
         }
         return null;
+    }
+
+    /** True if a partition with errors cuts off what this side sends to the peer. */
+    boolean refusesSends(Subject subject) {
+        for (Map<String, Object> entry : entries) {
+            if (isPartition(entry) && "error".equals(entry.get("loss")) && cuts(entry, "net.send", subject)) {
+                return !isHealed();
+            }
+        }
+        return false;
+    }
+
+    /** True if everything is healed, and connections have been reset for that. */
+    private boolean isHealed() {
+        return state.healed() && state.generation() == generation;
     }
 
     /** True if a silent partition holds back the data of this operation. */

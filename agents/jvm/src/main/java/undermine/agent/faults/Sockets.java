@@ -1,6 +1,7 @@
 package undermine.agent.faults;
 
 import java.io.Closeable;
+import java.util.List;
 
 /** Questions that faults ask about a socket. A socket is given by the object that the JDK or Netty uses for it. */
 public interface Sockets {
@@ -17,6 +18,9 @@ public interface Sockets {
 
     /** Reset a connection, at both ends. */
     void reset(Object socket);
+
+    /** Reset all connections with these nodes. */
+    void resetAll(List<?> nodes);
 
     /** Keep a connection open that is about to be closed, so that its peer sees nothing. Closing the result resets it. */
     Closeable keepOpen(Object socket);

@@ -73,6 +73,11 @@ public final class SystemErrors {
         return bare(new IOException(text));
     }
 
+    /** The exception for a connection that was reset. */
+    public static Throwable ofReset() {
+        return bare(ofNetwork("ECONNRESET", TEXT_OF.get("ECONNRESET")));
+    }
+
     /** The same error as java.nio.file raises it. */
     public static Throwable ofFileSystem(Throwable error, String file, String other) {
         String name = nameOf(error);

@@ -4,6 +4,7 @@ import java.io.IOException;
 import undermine.agent.content.ContentRecorder;
 import undermine.agent.faults.SystemErrors;
 import undermine.agent.lib.Unchecked;
+import undermine.agent.net.Connections;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.Subject;
@@ -22,6 +23,8 @@ import undermine.agent.sync.PendingItems;
  * decided.
  */
 public final class MethodExit {
+    private static final String RESET = "ECONNRESET";
+
     private MethodExit() {
     }
 
@@ -73,14 +76,17 @@ public final class MethodExit {
         if (call == null) {
             return frame.atEnd;
         }
-        long count = error == null && !call.hasLost ? bytes(frame, result) : 0;
+        boolean isReset = isReceive(call.operation) && Connections.isReset(frame.handle);
+        long count = error == null && !call.hasLost && !isReset ? bytes(frame, result) : 0;
         if (frame.payload != null) {
             ChangedData.end(agent, state, frame, count);
         }
-        Recorder.leave(agent, state, call, count, call.hasLost ? MethodEntry.LOST : error == null ? null : nameOf(error));
+        String name = error == null ? null : nameOf(error);
+        Recorder.leave(agent, state, call, count, call.hasLost ? MethodEntry.LOST : isReset ? RESET : name);
         if (Ops.tokens != null && count > 0) {
             ContentRecorder.record(agent, state, frame, result, count);
         }
+        call.error = call.error == null && isReset ? SystemErrors.ofReset() : call.error;
         if (call.error == null) {
             return null;
         }
@@ -88,6 +94,11 @@ public final class MethodExit {
             undo(agent, state, call.operation, frame.isDescriptor ? frame.side.accepted((int) result) : frame.handle);
         }
         return MethodEntry.raised(frame, call);
+    }
+
+    /** After a reset by the agent, TLS could still return bytes that it has decrypted before. */
+    private static boolean isReceive(Operation operation) {
+        return operation == Ops.recv || operation == Ops.rawRecv;
     }
 
     /** The item that the method was offered was refused. */

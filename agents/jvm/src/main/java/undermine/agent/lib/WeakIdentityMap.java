@@ -2,6 +2,8 @@ package undermine.agent.lib;
 
 import java.lang.ref.ReferenceQueue;
 import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /** A map whose keys are compared by identity and are not kept alive. A lookup takes no lock. */
@@ -68,6 +70,20 @@ public final class WeakIdentityMap<T> {
             buckets.set(bucket, without(buckets.get(bucket), key));
         }
         return value;
+    }
+
+    /** The keys that are still alive, in no order. */
+    public List<Object> keys() {
+        List<Object> found = new ArrayList<Object>();
+        for (int i = 0; i < buckets.length(); i++) {
+            for (Entry<T> entry = buckets.get(i); entry != null; entry = entry.next) {
+                Object key = entry.get();
+                if (key != null) {
+                    found.add(key);
+                }
+            }
+        }
+        return found;
     }
 
     /** Forget some of the collected keys. The others are forgotten later: one call must not take long. */

@@ -1,6 +1,8 @@
 package undermine.agent.net;
 
 import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import undermine.agent.lib.WeakIdentityMap;
 import undermine.agent.names.Peers;
@@ -16,9 +18,13 @@ public final class Connections {
     static final String TLS = "+tls";
     static final String UDP = "+udp";
     private static final String ANYBODY = "*";
+    private static final String PEER = "peer:";
     private static final WeakIdentityMap<Connection> SOCKETS = new WeakIdentityMap<Connection>();
     private static final WeakIdentityMap<Datagrams> DATAGRAMS = new WeakIdentityMap<Datagrams>();
+    /** The sockets that were reset when a partition ended. */
+    private static final WeakIdentityMap<Boolean> RESET = new WeakIdentityMap<Boolean>();
     private static final AtomicInteger NUMBER = new AtomicInteger();
+    private static volatile boolean areReset;
 
     private Connections() {
     }
@@ -45,6 +51,7 @@ public final class Connections {
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
+            agent.lasting.any(); // a connection that is first seen after the end of a partition isn't reset
             Connection before = SOCKETS.get(socket);
             InetSocketAddress local = addressOf(where);
             Connection found = found(agent, before, remote, local, kind);
@@ -76,6 +83,42 @@ public final class Connections {
         Subject named = name == null ? subject : new Subject(subject.target, name, false);
         boolean isKnown = isOurs || !subject.target.equals("accepted") || !agent.config.hosts.isEmpty();
         return new Connection(named, isKnown ? null : remote, port, false, name);
+    }
+
+    // --- resets
+
+    /** The sockets whose streams lead to one of these nodes. The caller has set `busy`. */
+    static List<Object> connectedTo(List<?> nodes) {
+        List<Object> found = new ArrayList<Object>();
+        for (Object socket : SOCKETS.keys()) {
+            Connection known = SOCKETS.get(socket);
+            boolean isOpen = known != null && !known.isClosed && known.subject != null;
+            if (isOpen && nodes.contains(nodeOf(known)) && isConnected(socket, known)) {
+                found.add(socket);
+            }
+        }
+        return found;
+    }
+
+    /** A connection without a name may not be established yet. */
+    private static boolean isConnected(Object socket, Connection known) {
+        return known.name != null || JdkSockets.remoteOf(JdkSockets.descriptorOfAny(socket)) != null;
+    }
+
+    private static String nodeOf(Connection known) {
+        Subject subject = known.isCertain() ? known.subject
+                : AgentCore.current.peers.accepted(known.caller, known.localPort);
+        return subject.target.startsWith(PEER) ? subject.target.substring(PEER.length()) : "";
+    }
+
+    static void markReset(Object socket) {
+        RESET.put(socket, true);
+        areReset = true;
+    }
+
+    /** True if the agent has reset the connection of this socket because a partition has ended. */
+    public static boolean isReset(Object socket) {
+        return areReset && socket != null && RESET.get(socket) != null;
     }
 
     // --- datagrams: each one has its own peer

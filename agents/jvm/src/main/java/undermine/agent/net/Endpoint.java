@@ -12,6 +12,7 @@ import java.nio.channels.Channel;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.InterruptibleChannel;
 import java.nio.channels.SocketChannel;
+import java.util.List;
 import javax.net.ssl.SSLSocket;
 import undermine.agent.faults.Sockets;
 
@@ -82,6 +83,14 @@ public final class Endpoint implements Sockets {
     @Override
     public void reset(Object handle) {
         JdkSockets.reset(JdkSockets.descriptorOfAny(handle));
+    }
+
+    @Override
+    public void resetAll(List<?> nodes) {
+        for (Object handle : Connections.connectedTo(nodes)) {
+            Connections.markReset(handle);
+            reset(handle);
+        }
     }
 
     /** Closing a TLS socket sends an encrypted message, which can't be held back. */

@@ -85,7 +85,7 @@ public final class SocketOperations {
         boolean wasBusy = state.busy;
         state.busy = true;
         try {
-            agent.faults.closing(socket);
+            agent.faults.closing(socket, subject);
         } catch (Throwable trouble) {
             agent.note(trouble);
         } finally {

@@ -68,7 +68,7 @@ public final class AgentCore implements Troubles {
         }
         Ops.find(table, config);
         ToolLink link = new ToolLink(config.socket, hello);
-        lasting = new LastingFaults(state, link);
+        lasting = new LastingFaults(state, link, sockets);
         file = newFile();
         faults = new Faults(table, link, lasting, file, new Death(config.cgroup, this), sockets);
         sites = new Sites(config.packages, file);

@@ -27,7 +27,7 @@ public final class Ops {
     static Operation sample;
     /** From here on: null unless the family is observed. */
     static Operation rawSend;
-    static Operation rawRecv;
+    public static Operation rawRecv;
     public static Operation got;
     public static Operation acquire;
     public static Operation release;

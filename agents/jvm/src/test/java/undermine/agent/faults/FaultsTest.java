@@ -60,7 +60,7 @@ class FaultsTest {
 
     private Faults faultsAt(String half, String fault) {
         table = Given.table(view, "{'step': 0, 'first': null, 'second': " + half + ", 'fault': " + fault + "}");
-        lasting = new LastingFaults(table.state, tool);
+        lasting = new LastingFaults(table.state, tool, new Endpoint());
         return new Faults(table, tool, lasting, file, new Recorded(), new Endpoint());
     }
 
@@ -185,7 +185,7 @@ class FaultsTest {
     void untilIsClaimedAndNothingElse() throws IOException {
         table = Given.table(view, "{'step': 0, 'first': null, 'second': {'match': {'node': 's2'}}, 'fault': {'fault': "
                 + "'crash'}, 'until': {'first': null, 'second': {'match': {}, 'nth': 1}}}");
-        Faults faults = new Faults(table, tool, new LastingFaults(table.state, tool), file, new Recorded(), new Endpoint());
+        Faults faults = new Faults(table, tool, new LastingFaults(table.state, tool, new Endpoint()), file, new Recorded(), new Endpoint());
         Given.step(view, 0, SharedState.FIRED);
         faults.before(call("file.write", "wal"));
         assertEquals("until", tool.asked.get(0).get("half"));

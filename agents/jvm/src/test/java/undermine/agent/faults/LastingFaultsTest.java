@@ -6,6 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import undermine.agent.Given;
 import undermine.agent.operations.Subject;
@@ -14,7 +17,13 @@ class LastingFaultsTest {
     private final ByteBuffer view = Given.shared();
     private final DecisionTable table = Given.table(view);
     private final Given.Tool tool = new Given.Tool();
-    private final LastingFaults lasting = new LastingFaults(table.state, tool);
+    private final LastingFaults lasting = new LastingFaults(table.state, tool, Given.sockets(this::reset));
+    private final List<String> resets = new ArrayList<>();
+
+    /** Called where connections would be reset. */
+    private void reset(List<?> nodes) {
+        resets.add(nodes + " " + error("net.send", peer("s2")));
+    }
 
     private void inForce(String entry) {
         lasting.welcome(0, Given.json("{'lasting': [" + entry + "]}"));
@@ -106,6 +115,38 @@ class LastingFaultsTest {
         Given.heal(view);
         assertNull(error("net.connect", peer("s2")));
         assertFalse(holds("net.send", peer("s2")));
+    }
+
+    @Test
+    void connectionsAreResetOnceForEachStepBeforeTheEndIsSeen() {
+        inForce("{'step': 0, 'kind': 'partition', 'peers': ['s2'], 'out': true, 'in': true, 'loss': 'error'}");
+        inForce("{'step': 0, 'kind': 'reset', 'peers': ['s2']}");
+        inForce("{'step': 0, 'kind': 'reset', 'peers': ['s2']}, {'step': 1, 'kind': 'reset', 'peers': ['s3']}");
+        assertEquals(Arrays.asList("[s2] ECONNRESET", "[s3] null"), resets);
+        assertNull(error("net.send", peer("s2")));
+        assertFalse(lasting.any());
+    }
+
+    @Test
+    void aPartitionWithErrorsHoldsUntilTheToolWasAskedAfterHealing() {
+        inForce("{'step': 0, 'kind': 'partition', 'peers': ['s2'], 'out': true, 'in': true, 'loss': 'error'}");
+        assertTrue(lasting.refusesSends(peer("s2")));
+        view.putInt(8, 1);
+        Given.heal(view);
+        assertEquals("ECONNRESET", error("net.send", peer("s2")));
+        tool.answering("lasting", "{'type': 'lasting', 'lasting': [{'step': 0, 'kind': 'reset', 'peers': ['s2']}]}");
+        assertFalse(lasting.any());
+        assertNull(error("net.send", peer("s2")));
+        assertFalse(lasting.refusesSends(peer("s2")));
+        assertEquals(1, resets.size());
+    }
+
+    @Test
+    void anOldAnswerDoesNotReplaceANewerOne() {
+        view.putInt(8, 2);
+        lasting.welcome(2, Given.json("{'lasting': []}"));
+        lasting.welcome(1, Given.json("{'lasting': [{'step': 0, 'kind': 'error', 'error': 'EIO', 'scope': 'disk'}]}"));
+        assertFalse(lasting.any());
     }
 
     @Test
