@@ -12,9 +12,10 @@ from fake_engine import TOML, FakeEngine, FakeRunner, campaign, configured
 
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.running import JudgedRun, Notice, PlanRunner
-from undermine.model.baseline import Baseline
+from undermine.model.baseline import Agreements, Baseline
 from undermine.model.columns import Columns
 from undermine.model.errors import ClusterError
+from undermine.model.event import Trace
 from undermine.model.faults import FaultLimits, fault_kind
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
@@ -123,6 +124,72 @@ def test_contents_that_recur_become_part_of_the_fault_free_points(stage, store) 
     stage.runner.contents = None
     resumed.fault_free()
     assert stage.runner.contents == preparing.contents
+
+
+AGREEING = THREE.replace('nodes = ["n1"]', 'nodes = ["n1", "n2"]') + '[variables]\nleader = "app:Node.leader"\n'
+
+
+class AgreeingRunner(TalkingRunner):
+    """Two nodes show who their leader is: always the same one, unless `picks` selects the run by its plan."""
+
+    picks: Callable[[Plan], bool] = staticmethod(lambda plan: False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agreed: list[int] = []
+        """The number of agreements that each run waits for."""
+
+    def execute(self, folder: Path, run_id: int, plan: Plan, *rest) -> RunView:
+        self.agreed.append(len(self.agreements.known))
+        view = super().execute(folder, run_id, plan, *rest)
+        record = msgspec.structs.replace(view.record, settled_ns=200)
+        leaders = ("n1", "n2" if self.picks(plan) else "n1")
+        shown = [
+            event("variable.sample", f"n{n}", target="leader", resource="", content=of, size=1, t_ns=150, pid=n)
+            for n, of in enumerate(leaders, 1)
+        ]
+        save_record(RunDir(folder), record)
+        return RunView(record, view.history, lambda: Trace(tuple(shown)))
+
+
+@pytest.fixture
+def agreeing(tmp_path: Path, store: CampaignStore, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A stage whose runs can be read again."""
+    stage = Stage(tmp_path, store, AGREEING)
+    stage.engine.runner = stage.runner = runner = AgreeingRunner()
+    views: dict[int, RunView] = {}
+    execute = runner.execute
+
+    def keep(folder: Path, run_id: int, *rest) -> RunView:
+        views[run_id] = execute(folder, run_id, *rest)
+        return views[run_id]
+
+    monkeypatch.setattr(runner, "execute", keep)
+    monkeypatch.setattr(PlanRunner, "view", lambda self, run: views[run])
+    return stage
+
+
+def test_agreements_of_fault_free_runs_are_waited_for_in_benign_runs_and_learnt(agreeing, store) -> None:
+    agreeing.run()
+    (learnt,) = load_baseline(store.folder).agreements.known
+    assert (learnt.one, learnt.other, learnt.runs) == (("n1", "leader", ""), ("n2", "leader", ""), 3)
+    assert agreeing.runner.agreed == [0, 0, 0, 1, 1, 1]
+    assert agreeing.runner.agreements.known == (learnt,)
+
+
+def test_an_agreement_that_a_benign_run_breaks_is_dropped(agreeing, store) -> None:
+    agreeing.runner.picks = lambda plan: bool(plan.steps) and fault_kind(plan.steps[0].fault) == "reboot"
+    agreeing.run()
+    assert load_baseline(store.folder).agreements.known == ()
+    assert agreeing.runner.agreements.known == ()
+
+
+def test_a_resumed_campaign_waits_for_the_agreements_that_are_left(agreeing, store) -> None:
+    agreeing.run()
+    learnt = agreeing.runner.agreements
+    agreeing.runner.agreements = Agreements()
+    agreeing.prepare().fault_free()
+    assert agreeing.runner.agreements == learnt
 
 
 def test_the_baseline_can_be_learnt_from_fault_free_runs_alone(stage, store) -> None:

@@ -58,7 +58,7 @@ def failing(checker: str) -> Verdict:
     return Verdict("fail", "text", f"symptom of {checker}", checker=checker)
 
 
-NAMING_ORDER = ["some_user_checker", "deaths", "exits", "liveness", "hang", "workload", "gray", "logs"]
+NAMING_ORDER = ["some_user_checker", "deaths", "exits", "liveness", "hang", "agreement", "workload", "gray", "logs"]
 """Many causes look alike as a hang, or as a node that does not serve again. A death and an exit say where they arose."""
 
 

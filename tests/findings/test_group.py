@@ -199,6 +199,25 @@ def test_a_control_that_fails_with_whatever_makes_the_finding_flaky() -> None:
     assert (found.rate, found.flaky, found.believed) == ("1/1, 1/1 without the fault", True, False)
 
 
+def test_a_learnt_disagreement_alone_neither_confirms_another_symptom_nor_makes_it_flaky() -> None:
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "disagreement about x", plan(1)),
+        outcome(3, "confirm", "lost + disagreement about x", plan(1)),
+        outcome(4, "control", "disagreement about x", plan(1).control),
+    )
+    assert (found.rate, found.flaky) == ("1/2, 0/1 without the fault", False)
+
+
+def test_a_disagreement_is_confirmed_by_another_one_and_refuted_by_its_control() -> None:
+    (found,) = grouped(
+        outcome(1, "random", "disagreement about x", plan(1)),
+        outcome(2, "confirm", "disagreement about y", plan(1)),
+        outcome(3, "control", "disagreement about x", plan(1).control),
+    )
+    assert (found.rate, found.flaky) == ("1/1, 1/1 without the fault", True)
+
+
 def test_without_re_runs_a_finding_was_not_re_run_and_if_none_fired_alike_that_is_said() -> None:
     first = outcome(1, "random", "lost", plan(1))
     (found,) = grouped(first)

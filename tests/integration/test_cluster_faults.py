@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from integration_project import TARGET
 
+from undermine.checkers.agreement import Agreement as Checker
 from undermine.config.load import load
+from undermine.model.baseline import Agreement, Agreements, Baseline
 from undermine.model.faults import Crash, Delay, Drop, Partition, Pause
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Trigger, When
 from undermine.model.point import Point, client_point
@@ -26,7 +28,7 @@ plugins = "gossip_hunt.py"
 nodes = ["n1", "n2", "n3"]
 command = "{python} {project}/gossip.py {id} {host} {port} {peers}"
 cwd = "{dir}"
-variables = {beats = "__main__:Node.beats"}
+variables = {beats = "__main__:Node.beats", name = "__main__:Node.name", interval = "__main__:INTERVAL_S"}
 [run]
 hang_s = 4
 settle_timeout_s = 10
@@ -112,6 +114,28 @@ def test_a_paused_node_does_nothing_and_then_continues(run: Runs, trigger: Trigg
         assert not [t for t in seen.times(node, "beats") if begin_ns < t < end_ns]
         assert [t for t in seen.times(node, "beats") if t > end_ns]
     assert [t for t in seen.times("n3", "beats") if begin_ns < t < end_ns]
+
+
+def equal(name: str) -> Agreements:
+    return Agreements((Agreement(("n1", name, ""), ("n2", name, ""), "=="),), {name: name})
+
+
+def test_nodes_that_agree_after_healing_are_not_waited_for(engine: Engine, run: Runs) -> None:
+    engine.runner.agreements = equal("interval")
+    record = run(Step(ask("n1", 35), Pause(0.1, ("n1",)))).record
+    assert record.settled_ns > record.healed_ns
+    assert record.left_alone_ns < 4_000_000_000, "the time of `hang_s`, after which it gives up"
+
+
+def test_nodes_that_disagree_after_healing_are_left_alone_until_time_is_over(engine: Engine, run: Runs) -> None:
+    engine.runner.agreements = equal("name")
+    seen = run(Step(ask("n1", 35), Pause(0.1, ("n1",))))
+    assert seen.record.left_alone_ns >= 4_000_000_000
+    baseline = Baseline(agreements=engine.runner.agreements)
+    judged = RunView(seen.record, seen.view.history, lambda: seen.view.trace, load_baseline=lambda: baseline)
+    verdict = Checker().check(judged)
+    assert verdict.symptom == "nodes disagree about name after healing"
+    assert "name: n1 has n1, n2 has n2" in verdict.text
 
 
 def test_a_pause_ends_with_healing(run: Runs) -> None:

@@ -10,6 +10,7 @@ from undermine.campaign.limits import Limits
 from undermine.campaign.loop import Campaign
 from undermine.config.load import load
 from undermine.config.schema import Config
+from undermine.model.baseline import Agreements
 from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.faults import Crash, Hold
 from undermine.model.plan import At, Lasted, Plan, Step
@@ -99,6 +100,7 @@ class FakeRunner:
     lacking_devices: Mapping[str, str] = {"disk": "no disk here", "network": "no network here"}
 
     def __init__(self) -> None:
+        self.agreements = Agreements()
         self.executed: list[Plan] = []
         self.conditions: list[Conditions] = []
         self.broken: Callable[[int], bool] = lambda count: False

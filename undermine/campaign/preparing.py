@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from undermine.analysis.agreement.rest import agreements_of
 from undermine.analysis.contents import Contents, choose
 from undermine.analysis.possible_faults import injectable, possible_faults
 from undermine.campaign.helpers import CatchUp, no_catch_up
@@ -23,7 +24,7 @@ from undermine.campaign.running import JudgedRun, PlanRunner
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans, middle_of
-from undermine.model.baseline import Baseline
+from undermine.model.baseline import Agreements, Baseline
 from undermine.model.errors import ClusterError
 from undermine.model.faults import FaultLimits
 from undermine.model.plan import Plan
@@ -86,7 +87,14 @@ class Preparing:
             self._store.set_meta("reachable", sorted(reachable))
             self._warn_of_silent_checkers()
         self._engine.runner.contents = self.contents
+        self._engine.runner.agreements = self._agreements()
         return ran
+
+    def _agreements(self) -> Agreements:
+        """Everything that nodes agree about at rest: as learnt, or, before the benign runs, as the fault-free runs show it."""
+        if self._learnt():
+            return load_baseline(self._store.folder).agreements
+        return agreements_of(self._views(RoundKind.BASELINE), self._config.metadata)
 
     @property
     def contents(self) -> Contents:
@@ -200,7 +208,9 @@ class Preparing:
 
     def learn(self) -> Baseline:
         """Learn the baseline from the runs that passed so far, and store it for checkers, reports and later sessions."""
-        baseline = learn(self._views(RoundKind.BASELINE), self._views(RoundKind.BENIGN), self._failed_as())
+        agreements = agreements_of(self._views(RoundKind.BASELINE), self._config.metadata)
+        baseline = learn(self._views(RoundKind.BASELINE), self._views(RoundKind.BENIGN), self._failed_as(), agreements)
+        self._engine.runner.agreements = baseline.agreements
         save_baseline(self._store.folder, baseline)
         self._store.set_meta(META, msgspec.to_builtins(baseline))
         return baseline

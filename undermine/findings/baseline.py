@@ -1,13 +1,14 @@
-"""Learns log templates and durations from runs that passed. Pure: runs in, a baseline out."""
+"""Learns log templates, durations and what nodes agree about from runs that passed. Pure: runs in, a baseline out."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
 
+from undermine.analysis.agreement.rest import not_refuted
 from undermine.checkers.entries import entries
 from undermine.checkers.vocabulary import ANY, Vocabulary
-from undermine.model.baseline import Baseline
+from undermine.model.baseline import Agreements, Baseline
 from undermine.model.run import RunView
 
 _TEMPLATES_MAX = 5000
@@ -18,8 +19,14 @@ _DEPTH = 5
 """The first two words, usually a level and a logger, are generalised only if there are too many templates."""
 
 
-def learn(fault_free: Iterable[RunView], benign: Iterable[RunView], failed_as: Sequence[str] = ()) -> Baseline:
-    """The baseline of runs that passed; `failed_as` are the symptoms of fault-free runs that failed."""
+def learn(
+    fault_free: Iterable[RunView],
+    benign: Iterable[RunView],
+    failed_as: Sequence[str] = (),
+    agreements: Agreements = Agreements(),  # noqa: B008 - frozen
+) -> Baseline:
+    """The baseline of runs that passed. `failed_as` are the symptoms of fault-free runs that failed. `agreements` are those that
+    the fault-free runs show; benign runs may refute some."""
     templates = _Templates()
     normal, at_rest = _Durations(), _Durations()
     for run in fault_free:
@@ -28,6 +35,7 @@ def learn(fault_free: Iterable[RunView], benign: Iterable[RunView], failed_as: S
     for run in benign:
         at_rest.learn(run)
         templates.learn(run)
+        agreements = not_refuted(agreements, run)
     return Baseline(
         runs=normal.runs,
         benign=at_rest.runs,
@@ -38,6 +46,7 @@ def learn(fault_free: Iterable[RunView], benign: Iterable[RunView], failed_as: S
         workload_s=normal.workload_s,
         settle_s=normal.settle_s,
         recovery_s=at_rest.settle_s,
+        agreements=agreements,
     )
 
 

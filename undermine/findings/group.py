@@ -29,7 +29,7 @@ from undermine.model.finding import Finding, LandedRun, ShownSymptom, Variant
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
-from undermine.model.run import Symptom, Verdict
+from undermine.model.run import Rank, Symptom, Verdict
 
 VARIANTS_MAX = 12
 
@@ -69,8 +69,9 @@ def template(symptom: str) -> str:
 
 
 class _Group:
-    def __init__(self, symptom: str) -> None:
-        self.symptom = symptom
+    def __init__(self, symptom: Symptom) -> None:
+        self.symptom = symptom.text
+        self.rank = symptom.rank
         self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
@@ -127,7 +128,7 @@ class _Grouping:
             for other in self._also_shown.get(name, ()):
                 if here in other.sites and not self._is_ruled_out(other):
                     return other
-        return self._by_symptom.setdefault(name, _Group(symptom.text))
+        return self._by_symptom.setdefault(name, _Group(symptom))
 
     def _up_to_a_suspicion(self, groups: Iterable[_Group]) -> list[_Group]:
         """The groups up to the first one that is not ruled out."""
@@ -153,9 +154,10 @@ def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str]) -> list[_Group]:
 class _Sought:
     """The symptom of one group, among those of all groups."""
 
-    def __init__(self, own: str, claimed: Set[str]) -> None:
-        self._own = own
-        self._others = claimed - {own}
+    def __init__(self, group: _Group, claimed: Set[str]) -> None:
+        self._own = template(group.symptom)
+        self._rank = group.rank
+        self._others = claimed - {self._own}
 
     def is_others(self, symptom: Symptom) -> bool:
         return template(symptom.text) in self._others
@@ -164,8 +166,14 @@ class _Sought:
         return template(symptom.text) == self._own
 
     def shown_by(self, run: LandedRun) -> bool:
-        """Does the run show this symptom, or has it a first symptom that isn't another finding's? Then its cause is the same."""
-        return any(map(self.is_own, run.symptoms)) or any(not self.is_others(first) for first in run.symptoms[:1])
+        """Does the run show this symptom, or has it a first symptom that isn't another finding's? Then its cause is the same.
+
+        A disagreement is only learnt, and may be normal after such a fault. So it stands for no symptom of another kind.
+        """
+        return any(map(self.is_own, run.symptoms)) or any(map(self._stands_for_own, run.symptoms[:1]))
+
+    def _stands_for_own(self, first: Symptom) -> bool:
+        return not self.is_others(first) and (first.rank is self._rank or first.rank is not Rank.DISAGREEMENT)
 
     def worst(self, run: LandedRun) -> Symptom:
         """The worst symptom of a failing run, preferably one that isn't another finding's."""
@@ -213,7 +221,7 @@ def _suspicions(
     made = []
     for group in groups:
         number = taken.setdefault(template(group.symptom), max(taken.values(), default=0) + 1)
-        sought = _Sought(template(group.symptom), claimed)
+        sought = _Sought(group, claimed)
         candidates = [run for run in group.experiments if any(map(sought.is_own, run.symptoms))]
         attempts = _attempts(candidates, reruns, sought.shown_by)
         normal = sum(any(map(sought.is_own, symptoms)) for symptoms in fault_free)

@@ -10,11 +10,14 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from undermine.analysis.agreement.relations import Relation, compared
+from undermine.analysis.agreement.samples import EVERY_KEY, SAMPLE
 from undermine.findings.changes import CHANGES, changed, places, scalars, without
+from undermine.model.baseline import Agreement, Agreements, Baseline
 from undermine.model.event import Event, Trace, ordered
 from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Reboot, fault_kind
 from undermine.model.injected import Stage, operations_open
@@ -39,6 +42,8 @@ _TELLING = ("intruder", "other node", "answer", "outcome", "swapped", "order", "
 _STAGED_MAX = 60
 _STAGE_FAULTS: tuple[Fault, ...] = (Crash(), Reboot(), Error(), Partition(), Delay())
 WORD = "planted"
+_DIFFERENT = (("{planted}", "{}"), ("{}", "{planted}"), (WORD, "{}"), ("{}", WORD))
+"""Pairs of values: one of them breaks any relation between nodes at rest."""
 TRACEBACK = (
     f"Exception in thread {WORD}:",
     "Traceback (most recent call last):",
@@ -58,6 +63,8 @@ class Plant:
     history: tuple[Op, ...]
     events: tuple[Event, ...] = ()
     logs: tuple[LogLine, ...] = ()
+    agreements: Agreements | None = None
+    """The agreements of nodes at rest, if they aren't those of the baseline."""
 
     def view(self, base: RunView) -> RunView:
         """The made-up run as a checker sees it."""
@@ -65,7 +72,10 @@ class Plant:
         def trace() -> Trace:
             return Trace(ordered((*base.trace.events, *self.events)), base.trace.agents, base.trace.problems)
 
-        return RunView(self.record, self.history, trace, lambda: (*base.logs, *self.logs), lambda: base.baseline)
+        def baseline() -> Baseline:
+            return base.baseline if self.agreements is None else _with(base.baseline, agreements=self.agreements)
+
+        return RunView(self.record, self.history, trace, lambda: (*base.logs, *self.logs), baseline)
 
 
 def plants(base: RunView, seed: int = 0, plants_max: int = PLANTS_MAX, stages: Sequence[Stage] = ()) -> list[Plant]:
@@ -109,6 +119,7 @@ def _of_record(base: RunView) -> Iterator[Plant]:
         yield Plant("log", f"{node} writes an uncaught exception to its log", record, history, logs=lines)
         unready = Settled({node: f"{WORD}: it refuses"}, duration_s=record.settling.duration_s)
         yield Plant("settling", f"{node} does not serve again", _with(record, settling=unready), history)
+        yield _disagreeing(base, node)
     yield from _hung(base)
     failed = Settled(final="failed", detail=f"{WORD}: the final reads failed")
     yield Plant("final reads", "the final reads fail", _with(record, settling=failed), history)
@@ -117,8 +128,11 @@ def _of_record(base: RunView) -> Iterator[Plant]:
     yield from _gray(base)
 
 
-def _with(record: RunRecord, **changes: Any) -> RunRecord:
-    return msgspec.structs.replace(record, **changes)
+_Made = TypeVar("_Made", RunRecord, Baseline)
+
+
+def _with(made: _Made, **changes: Any) -> _Made:
+    return msgspec.structs.replace(made, **changes)
 
 
 def _middle_ns(base: RunView) -> int:
@@ -127,6 +141,11 @@ def _middle_ns(base: RunView) -> int:
 
 
 def _dying(base: RunView, node: str) -> Event:
+    return _event(base, node, "thread.die", _middle_ns(base), target="RuntimeError", resource=WORD)
+
+
+def _event(base: RunView, node: str, op: str, t_ns: int, **more: Any) -> Event:
+    """An event of the newest process of a node."""
     last = next((e for e in reversed(base.trace.events) if e.node == node), None)
     return Event(
         node=node,
@@ -134,14 +153,31 @@ def _dying(base: RunView, node: str) -> Event:
         incarnation=last.incarnation if last else 1,
         pid=last.pid if last else 1,
         seq=last.seq + 1 if last else 1,
-        t_ns=_middle_ns(base),
-        op="thread.die",
+        t_ns=t_ns,
+        op=op,
         loc=f"{WORD}:run#1",
         line=1,
         stack=(f"{WORD}:run#1",),
-        target="RuntimeError",
-        resource=WORD,
+        **more,
     )
+
+
+def _disagreeing(base: RunView, node: str) -> Plant:
+    """Two nodes break one of the agreements at rest. If there are none, the variable and the other node are made up."""
+    known = base.baseline.agreements
+    if not known.known:
+        known = Agreements((Agreement((node, WORD, ""), (WORD, WORD, ""), "=="),))
+    broken = known.known[0]
+    sides = [(of, name, WORD if key == EVERY_KEY else key) for of, name, key in (broken.one, broken.other)]
+    record, settled_ns = base.record, base.record.settled_ns or base.record.healed_ns + 2
+    values = next(pair for pair in _DIFFERENT if compared(*pair).get(cast("Relation", broken.relation)) is False)
+    events = tuple(
+        _event(base, of, SAMPLE, settled_ns - 1, target=name, resource=key, content=value, size=1)
+        for (of, name, key), value in zip(sides, values, strict=True)
+    )
+    (one, name, _), (other, _, _) = sides
+    text = f"{one} and {other} disagree about {name}"
+    return Plant("agreement", text, _with(record, settled_ns=settled_ns, left_alone_ns=0), base.history, events, agreements=known)
 
 
 def _hung(base: RunView) -> Iterator[Plant]:

@@ -5,6 +5,26 @@ from __future__ import annotations
 import msgspec
 
 
+class Agreement(msgspec.Struct, frozen=True):
+    """A relation between the values of two nodes that held whenever nodes were at rest. A variable has a node, a
+    name and a key."""
+
+    one: tuple[str, str, str]
+    other: tuple[str, str, str]
+    relation: str
+    runs: int = 0
+    """The number of fault-free runs that showed it."""
+    times: int = 0
+    """The number of moments at rest that showed it; with the key `*`, summed over the keys."""
+
+
+class Agreements(msgspec.Struct, frozen=True):
+    """Everything that nodes agree about at rest. `metadata`: of each variable, by name."""
+
+    known: tuple[Agreement, ...] = ()
+    metadata: dict[str, str] = {}
+
+
 class Baseline(msgspec.Struct, frozen=True):
     """The normal behaviour that a campaign learns from its fault-free and benign runs; empty if it has not learnt it yet."""
 
@@ -26,6 +46,8 @@ class Baseline(msgspec.Struct, frozen=True):
     """Seconds of the longest settling without a fault."""
     recovery_s: float = 0.0
     """Seconds of the longest settling of a benign run. It shows how slow the target's own timers are."""
+    agreements: Agreements = Agreements()
+    """Relations between variables of nodes that held at rest in all fault-free runs, and after all benign ones."""
 
     @property
     def flaky(self) -> str:

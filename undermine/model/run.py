@@ -229,6 +229,10 @@ class RunRecord(msgspec.Struct, frozen=True):
     started_ns: int = 0
     healed_ns: int = 0
     heal_reason: HealReason = ""
+    settled_ns: int = 0
+    """When settling was over: all nodes served and the final reads had succeeded; 0: that never happened."""
+    left_alone_ns: int = 0
+    """How long nodes were then left alone, until they agreed again or the time was over."""
     timing: Timing = Timing()
     moments: tuple[Moment, ...] = ()
     """Where each fired step fired."""
@@ -334,7 +338,8 @@ class Rank(enum.Enum):
     the value.
 
     A broken promise, such as an acknowledged write that is lost, cannot be repaired. A cluster that never recovers and a
-    client that waits forever need a person. A dead thread leaves a node that looks alive; a node that exits can be started
+    client that waits forever need a person. Nodes that disagree for good may serve wrong answers later, but nobody promised that
+    they agree. A dead thread leaves a node that looks alive; a node that exits can be started
     again. A workload that raises may be too strict. A gray failure ends with its fault. Log output may be harmless.
     """
 
@@ -342,6 +347,7 @@ class Rank(enum.Enum):
     """The default: the user's own checkers and ledgers, and checkers of other packages that have no rank."""
     RECOVERY = "recovery"
     HANG = "hang"
+    DISAGREEMENT = "disagreement"
     DEATH = "death"
     EXIT = "exit"
     WORKLOAD = "workload"

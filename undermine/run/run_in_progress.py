@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from undermine.analysis.agreement.rest import End, broken_at_end
 from undermine.analysis.contents import Contents
 from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
@@ -25,6 +26,8 @@ from undermine.deployments.stacks import gather
 from undermine.inject.compile import compile_steps, meets_phases, variable_slots
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
+from undermine.model.baseline import Agreements
+from undermine.model.codec import read_columns
 from undermine.model.faults import row_of
 from undermine.model.plan import HealReason, Plan, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
@@ -83,6 +86,7 @@ class RunInProgress:
         userland: UserlandClient,
         socket_path: Path,
         contents: Contents | None = None,
+        agreements: Agreements = Agreements(),  # noqa: B008 - frozen
     ) -> None:
         self._config = config
         self._run = run
@@ -93,6 +97,7 @@ class RunInProgress:
         self._network = network
         self._guardian = guardian
         self._socket_path = socket_path
+        self._agreements = agreements
         self._slots = variable_slots(plan)
         self._controller = Controller(plan, [info.id for info in nodes])
         shared_host = len({info.host for info in nodes}) < len(nodes)
@@ -103,7 +108,7 @@ class RunInProgress:
         self._guardian_died = False
         self._workload = WorkloadResult()
         self._settling = Settling()
-        self._stalled_ns = self._healing_ns = self._healed_ns = 0
+        self._stalled_ns = self._healing_ns = self._healed_ns = self._settled_ns = self._left_alone_ns = 0
         self._heal_reason: HealReason = ""
         self._stacks: tuple[ProcessStacks, ...] = ()
         self._spent: dict[str, float] = {}
@@ -326,6 +331,9 @@ class RunInProgress:
         self._settling = msgspec.convert(
             {"unready": unready, "final": final, "detail": detail, "duration_s": time.monotonic() - begun}, Settling
         )
+        if not unready and final in ("ok", "none"):
+            self._settled_ns = time.monotonic_ns()
+            self._await_agreement()
 
     @property
     def _all_needed(self) -> bool:
@@ -363,6 +371,20 @@ class RunInProgress:
                 return gone
             time.sleep(_WATCH_S)
         return {node: f"it says it is not healthy: {why}" for node, why in unhealthy.items()}
+
+    def _await_agreement(self) -> None:
+        """Leave the nodes alone until the traces so far show that each agreement has held since settling, or time is over."""
+        deadline = time.monotonic() + self._limit_s(self._config.run.hang_s)
+        while self._agreements.known:
+            looked = time.monotonic()
+            exits = [(one.node, one.t_ns) for one in tuple(self._cluster.exits)]
+            until_ns = time.monotonic_ns()
+            end = End(self._healed_ns, self._settled_ns, until_ns, exits)
+            broken = broken_at_end(read_columns(self._run.trace), self._agreements, end)
+            self._left_alone_ns = until_ns - self._settled_ns
+            if not broken or looked > deadline:
+                break
+            time.sleep(max(_MEASURE_S, 2 * (time.monotonic() - looked)))
 
     def _workload_result(self, call: Call, answered: bool) -> WorkloadResult:
         duration_s = self._spent.get("workload", 0.0)
@@ -442,6 +464,8 @@ class RunInProgress:
             started_ns=int(begun * 1e9),
             healed_ns=self._healed_ns,
             heal_reason=self._heal_reason,
+            settled_ns=self._settled_ns,
+            left_alone_ns=self._left_alone_ns,
             moments=moments,
             ended=self._server.ended(),
             stalled_ns=self._stalled_ns,

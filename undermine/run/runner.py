@@ -15,7 +15,8 @@ The story of `Runner.execute`:
 5. Settle: poll until every node serves, the final reads succeed and all declared conditions hold, or the time is over. Each
    of these waits lasts for `settle_timeout_s`, or for `Conditions.patience_s` if that is longer: a confirmation waits longer
    than the target's own timers. They end early if a node that must serve has died and nobody restarts it. The runner asks
-   nodes that still hang for their stacks.
+   nodes that still hang for their stacks. At last it leaves the nodes alone until their variables agree again, as far as they
+   do at rest without a fault: for `hang_s`, or for `Conditions.patience_s` if that is longer.
 6. Tear everything down, always, also after an exception or a signal to the tool.
 7. Read the agents' files and assemble the record. A plan that did not fire is never a pass.
 
@@ -46,6 +47,7 @@ from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import Isolation, choose, node_infos
 from undermine.deployments.slow import disk as slow_disk
 from undermine.inject.compile import unsupported
+from undermine.model.baseline import Agreements
 from undermine.model.event import Trace
 from undermine.model.faults import NETWORK_PARTITION, POWER_LOSS
 from undermine.model.plan import Plan
@@ -69,6 +71,8 @@ class Runner:
         self._userland = userland
         self.contents: Contents | None = None
         """The contents that are part of points; None while fault-free runs learn them."""
+        self.agreements = Agreements()
+        """The relations between nodes that settling waits for; none while fault-free runs show them."""
         self._isolation = Isolation(choose(config.run.isolation))
         name = f"um-{os.getpid()}-{secrets.token_hex(4)}"
         self._sockets = Path(tempfile.gettempdir(), name)
@@ -136,6 +140,7 @@ class Runner:
                 self._userland,
                 self._sockets / f"{run_id}.sock",
                 self.contents,
+                self.agreements,
             )
             yield started
         finally:

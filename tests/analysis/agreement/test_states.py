@@ -7,7 +7,7 @@ from cluster_story import Cluster
 from undermine.analysis.agreement.invariants import Invariant
 from undermine.analysis.agreement.relations import Relation
 from undermine.analysis.agreement.samples import Variable, samples_of
-from undermine.analysis.agreement.states import State, StateSeen, growing, inconsistent_states, violations
+from undermine.analysis.agreement.states import StateSeen, growing, inconsistent_states
 from undermine.model.plan import Compare
 
 
@@ -151,15 +151,3 @@ def test_different_names_are_said() -> None:
     both = Invariant(Variable("m", "leader"), Variable("w", "master"), "==")
     (found,) = seen(story, both)
     assert str(found.state) == "leader: m has m, w.master has x"
-
-
-def test_violations_at_a_time() -> None:
-    story = Cluster()
-    story.shows("s1", "jobs", "{a, b}", t=1)
-    story.shows("s2", "jobs", "[b, a]", t=2)
-    story.shows("s2", "jobs", "[b]", t=5)
-    samples = samples_of(story.tell())
-    same = rule("s1", "s2", "jobs", relation="set ==")
-    assert violations(samples, [same], 4000) == []
-    state = State(Variable("s1", "jobs"), Variable("s2", "jobs"), ("{a, b}", "[b]"))
-    assert violations(samples, [same], 6000) == [(same, state)]

@@ -41,6 +41,8 @@ class Invariant:
     """Did one of the variables have several values?"""
     value: Known = None
     """The value of a constant."""
+    runs: int = 0
+    """At rest: how many runs showed it."""
 
     @property
     def every_key(self) -> bool:
@@ -168,6 +170,23 @@ def _together(group: Sequence[Invariant], key: str) -> Invariant:
 
 # --- at rest
 
+_Identity = tuple[Variable, Variable, Relation]
+_EMPTY = frozenset({"", "None", "null", "False", "false", "0", "0.0", "{}", "[]"})
+
+
+def _for_all(identity: _Identity) -> _Identity:
+    one, other, relation = identity
+    return one._replace(key=EVERY_KEY), other._replace(key=EVERY_KEY), relation
+
+
+def _contested(counts: Mapping[_Identity, _Count], metadata: Mapping[str, str]) -> Callable[[Invariant], bool]:
+    """Says of an invariant whether two nodes, maybe others, ever had different values of its metadata and key."""
+    found = set()
+    for (one, _, relation), count in counts.items():
+        if relation == "==" and count.held < count.shown:
+            found |= {(metadata[one.name], one.key), (metadata[one.name], EVERY_KEY)}
+    return lambda invariant: (metadata[invariant.one.name], invariant.one.key) in found
+
 
 def at_rest(
     runs: Iterable[tuple[Samples, Iterable[int]]],
@@ -175,29 +194,46 @@ def at_rest(
     relations: Collection[Relation] = AT_REST,
     runs_min: int = RUNS_MIN,
 ) -> tuple[Invariant, ...]:
-    """The relations between nodes that held at each of these times, in each of these fault-free runs."""
-    counts: dict[tuple[Variable, Variable, Relation], _Count] = defaultdict(_Count)
+    """The relations between nodes that held at each of these times, in each of these fault-free runs.
+
+    Two empty values show nothing: a container that is empty on both nodes isn't something that they agree about. A value that
+    never varied counts only if all nodes have it. All may know the same leader; but two followers don't always stay followers.
+    Two nodes that differ about one key of a variable agree about none: one of them may have left, and learns nothing any more.
+    """
+    counts: dict[_Identity, _Count] = defaultdict(_Count)
+    metadata: dict[str, str] = {}
+    absent: set[tuple[Variable, Variable]] = set()
     for number, (samples, times) in enumerate(runs):
         pairs = list(_pairs(samples))
+        metadata.update(samples.metadata)
         for t in times:
             for one, other in pairs:
                 values = samples.value_at(one, t), samples.value_at(other, t)
                 if values[0] is not UNKNOWN and values[1] is not UNKNOWN:
                     for relation, holds in compared(values[0], values[1]).items():
                         counts[one, other, relation].add(number, one.key, holds, (values[0], values[1]))
+                    if values == (None, None):
+                        absent.add((one, other))
+    for one, other in absent:  # a key that both nodes had, and both have no more, has varied
+        if count := counts.get((one, other, "==")):
+            count.values.add((None, None))
     every = {identity: count for identity, count in counts.items() if identity[2] in relations}
-    general: dict[tuple[Variable, Variable, Relation], _Count] = defaultdict(_Count)
-    for (one, other, relation), count in every.items():
-        if one.key:
-            general[one._replace(key=EVERY_KEY), other._replace(key=EVERY_KEY), relation].join(count)
+    general: dict[_Identity, _Count] = defaultdict(_Count)
+    for identity, count in every.items():
+        if identity[0].key:
+            general[_for_all(identity)].join(count)
+    differ = {identity for identity, count in general.items() if count.held < count.shown}
+    every = {identity: count for identity, count in every.items() if _for_all(identity) not in differ}
     every |= {identity: count for identity, count in general.items() if len(count.keys) >= KEYS_MIN}
     found = [
-        Invariant(*identity, support=count.shown, varied=len(count.values) > 1)
+        Invariant(*identity, support=count.shown, varied=len(count.values) > 1, runs=len(count.runs))
         for identity, count in every.items()
-        if count.held == count.shown and len(count.runs) >= runs_min
+        if count.held == count.shown and count.telling and len(count.runs) >= runs_min
     ]
     selection = _Selection(found)
     selection.drop("between constants", _between_constants)
+    contested = _contested(counts, metadata)
+    selection.drop("constant on some nodes", lambda one: not one.varied and contested(one))
     selection.drop_implied()
     return tuple(sorted(selection.left, key=lambda one: one.identity))
 
@@ -210,12 +246,15 @@ class _Count:
         self.runs: set[int] = set()
         self.keys: set[str] = set()
         self.values: set[tuple[Known, Known]] = set()
+        self.telling = False
+        """Were both values ever more than empty?"""
 
     def add(self, run: int, key: str, holds: bool, values: tuple[Known, Known]) -> None:
         self.shown += 1
         self.held += holds
         self.runs.add(run)
         self.keys.add(key)
+        self.telling |= not _EMPTY & set(values)
         if len(self.values) < 2:
             self.values.add(values)
 
@@ -225,6 +264,7 @@ class _Count:
         self.runs |= other.runs
         self.keys |= other.keys
         self.values |= other.values
+        self.telling |= other.telling
 
 
 def _pairs(samples: Samples) -> Iterator[tuple[Variable, Variable]]:

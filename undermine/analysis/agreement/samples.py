@@ -22,7 +22,7 @@ from undermine.model.columns import Columns, Names, Numbers
 
 SAMPLE = "variable.sample"
 EVERY_KEY = "*"
-_READ_AT = ("net.connect", "net.send", "net.recv", "msg.send", "msg.recv", "raw.send", "raw.recv")
+READ_AT = ("net.connect", "net.send", "net.recv", "msg.send", "msg.recv", "raw.send", "raw.recv")
 """Operations at which agents read variables."""
 
 
@@ -208,7 +208,7 @@ class _Reader:
         """Each stretch of time in which the values of a node stay known, from the first reading on."""
         columns = self.columns
         starts = _starts(columns, self.speakers)
-        reading = np.isin(columns.op, [columns.id_of(op) for op in (*_READ_AT, SAMPLE)])
+        reading = np.isin(columns.op, [columns.id_of(op) for op in (*READ_AT, SAMPLE)])
         for node in sorted({one.node for one in self.variables.all[1:]}):
             mine = [process for process in self.speakers if columns.processes[process].node == node]
             rows = np.flatnonzero(np.isin(columns.process, mine))

@@ -15,7 +15,7 @@ import numpy as np
 
 from undermine.analysis.agreement.invariants import Invariant
 from undermine.analysis.agreement.relations import number_of
-from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN, UNKNOWN_NUMBER, Known, Samples, Special, Variable
+from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN_NUMBER, Known, Samples, Special, Variable
 from undermine.analysis.reading.rows import starts_of
 from undermine.model.columns import Numbers
 from undermine.model.plan import ABSENT, Compare
@@ -130,19 +130,6 @@ def inconsistent_states(
     timelines = _Timelines(samples, growing, rest_ns)
     found = [seen for (one, other), mine in rules.items() for seen in timelines.states(one, other, mine)]
     return sorted(found, key=lambda seen: (seen.t_ns, seen.state.one, seen.state.other))
-
-
-def violations(samples: Samples, invariants: Iterable[Invariant], t_ns: int) -> list[tuple[Invariant, State]]:
-    """The invariants that are violated at a time, each with the values. Relations don't replace values here."""
-    found = []
-    for invariant in invariants:
-        for one, other in pairs_of(samples, invariant):
-            values = samples.value_at(one, t_ns), samples.value_at(other, t_ns)
-            if values[0] is UNKNOWN or values[1] is UNKNOWN:
-                continue
-            if invariant.holds(values[0], values[1]) is False:
-                found.append((invariant, State(one, other, (values[0], values[1]))))
-    return found
 
 
 def pairs_of(samples: Samples, invariant: Invariant) -> Iterator[tuple[Variable, Variable]]:
