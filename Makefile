@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-deminer bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -40,6 +40,9 @@ bench-fcatch: $(READY)
 
 bench-deminer: $(READY)
 	$(BIN)/python -m bench.deminer $(ARGS)
+
+bench-cofi: $(READY)
+	$(BIN)/python -m bench.cofi $(ARGS)
 
 case: $(READY)
 	$(BIN)/python -m bench.case $(CASE) $(N)

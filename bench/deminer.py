@@ -13,13 +13,12 @@ For each target, in a temporary folder:
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import statistics
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -27,9 +26,9 @@ import msgspec
 
 from bench.fcatch import configuration, hunt_of, hunted, only_crashes
 from bench.labels import Tiers, against_labels, flows, quality
-from bench.news import print_news
 from bench.options import duration, some_of
 from bench.processes import set_up
+from bench.recording import Kind, Recording, recorded, slowdown
 from bench.sieve import cell_of
 from bench.sieve_tables import Cell, Points
 from bench.table import table
@@ -41,35 +40,29 @@ from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.pairs import Pair, Tier, related
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.pipeline import analyse
-from undermine.api.opening import build_agents
 from undermine.campaign.limits import Limits
 from undermine.config.schema import Config
 from undermine.model.codec import read_columns
 from undermine.model.errors import UserError
-from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions
-from undermine.run.engine import open_engine
-from undermine.store.rundir import RunDir
 from undermine.strategies.deminer import Deminer
 
 PACKS = {"granary": "", "rq": "1.14.1", "pysyncobj": "0.3.17", "zookeeper": "3.6.3"}
 """The targets and their releases; `bench.fcatch` has their parameters."""
 Part = Literal["recording", "pairs", "hunt", "rivals"]
 PARTS: tuple[Part, ...] = get_args(Part)
-ROUNDS = 5
 PLAIN = "plain"
 RECORDED = {
-    PLAIN: Conditions(),
-    "test": Conditions(),
-    "activity": Conditions(observe_all=True),
-    "value": Conditions(observe_all=True, content=True),
-    "label": Conditions(observe_all=True, content=True, labels=True),
+    PLAIN: Kind(change=without_agents),
+    "test": Kind(),
+    "activity": Kind(Conditions(observe_all=True)),
+    "value": Kind(Conditions(observe_all=True, content=True)),
+    "label": Kind(Conditions(observe_all=True, content=True, labels=True)),
 }
 """The kinds of fault-free runs: without agents, as in a hunt, and observed as each kind of evidence needs."""
 GOALS = {"test": 1.2, "activity": 1.3, "value": 1.5, "label": 4.0}
 RIVALS = ("random", "prefail")
-_NS = 1e9
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -79,14 +72,6 @@ class Options(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     budget_s: float
     seed: int
-
-
-class Recording(msgspec.Struct, frozen=True):
-    """The fault-free runs of one kind."""
-
-    run_s: tuple[float, ...]
-    workload_s: tuple[float, ...]
-    """From the first client operation to the end of the last one."""
 
 
 class Pairs(msgspec.Struct, frozen=True):
@@ -120,46 +105,18 @@ class Row(msgspec.Struct, frozen=True):
     rivals: tuple[Cell, ...] = ()
 
     def slowdown(self, kind: str) -> dict[str, float]:
-        """How much longer runs of this kind take than runs without agents: the whole run, and its workload."""
-        plain, other = self.recording[PLAIN], self.recording[kind]
-        names = ("run_s", "workload_s")
-        return {
-            name: round(statistics.median(getattr(other, name)) / statistics.median(getattr(plain, name)), 2) for name in names
-        }
+        """How much longer runs of this kind take than runs without agents."""
+        return slowdown(self.recording, kind, PLAIN)
 
 
 # --- one target
 
 
-def recorded(target: str, options: Options, folder: Path) -> tuple[dict[str, Recording], dict[str, list[Path]]]:
-    """The seconds and the traces of fault-free runs of each kind, in turn. The first round fills caches and does not count. Only
-    Python programs have labels."""
-    own = configuration(target, PLAIN, options.seed, folder)
-    agents = [AGENTS[name] for role in own.roles if (name := own.runtime(role).name) in AGENTS]
+def kinds_of(config: Config) -> dict[str, Kind]:
+    """The kinds of fault-free runs. Only Python programs have labels."""
+    agents = [AGENTS[name] for role in config.roles if (name := config.runtime(role).name) in AGENTS]
     has_labels = any(LABELS not in agent.operations_missing for agent in agents)
-    kinds = {kind: how for kind, how in RECORDED.items() if kind != "label" or has_labels}
-    seconds: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
-    traces: dict[str, list[Path]] = {kind: [] for kind in kinds}
-    with contextlib.ExitStack() as stack:
-        runners = {}
-        for kind in kinds:
-            config = configuration(target, kind, options.seed, folder)
-            build_agents(config, print_news)
-            config = without_agents(config) if kind == PLAIN else config
-            runners[kind] = stack.enter_context(open_engine(config, config.dir)).runner
-        for number in range(ROUNDS + 1):
-            for kind, conditions in kinds.items():
-                place = folder / target / kind / f"run-{number}"
-                view = runners[kind].execute(place, number + 1, Plan(), conditions=conditions)
-                if view.record.status == "broken":
-                    raise UserError(f"the fault-free run ({kind}) broke: {view.record.reason}")
-                times = [t for op in view.history if op.phase == "workload" for t in (op.start_ns, op.end_ns) if t]
-                took = view.record.timing.total_s, (max(times) - min(times)) / _NS
-                print(f"{target} {kind}: {took[0]:.2f} s, workload {took[1]:.2f} s", file=sys.stderr, flush=True)
-                if number:
-                    seconds[kind].append(took)
-                    traces[kind].append(RunDir(place).trace)
-    return {kind: Recording(*zip(*found, strict=True)) for kind, found in seconds.items()}, traces
+    return {kind: how for kind, how in RECORDED.items() if kind != "label" or has_labels}
 
 
 def pairs_of(trace: Path) -> Pairs:
@@ -188,7 +145,8 @@ def hunt(target: str, options: Options, folder: Path) -> Hunt:
 def row_of(target: str, options: Options, folder: Path) -> Row:
     row = Row(target)
     if {"recording", "pairs"} & set(options.parts):
-        recording, traces = recorded(target, options, folder)
+        config = partial(configuration, target, seed=options.seed, folder=folder)
+        recording, traces = recorded(target, kinds_of(config(PLAIN)), config, folder)
         tiers = against_labels(read_columns(traces["label"][-1])) if "label" in traces else {}
         row = msgspec.structs.replace(row, recording=recording, pairs=tuple(map(pairs_of, traces["value"][:2])), tiers=tiers)
     if {"hunt", "rivals"} & set(options.parts):

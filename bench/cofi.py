@@ -1,0 +1,212 @@
+"""The strategy `cofi` on our targets: the cost of reading variables, its invariants and states, and hunts beside random ones.
+
+For each target, in a temporary folder:
+
+1. *overhead*: fault-free runs in turn without agents, with agents, and with agents that read variables.
+2. *hunt*: a hunt with the strategy (the paper's Tables 4 and 5).
+3. *rival*: a hunt with random partitions for the same time.
+
+    python -m bench.cofi --targets granary --parts hunt,rival
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from bench.fcatch import configuration, hunt_of, hunted
+from bench.options import duration, some_of
+from bench.processes import set_up
+from bench.recording import Kind, Recording, recorded, slowdown
+from bench.sieve import cell_of
+from bench.sieve_tables import Cell, Points, Report
+from bench.table import table
+from bench.trace import EXAMPLES, without_agents
+from undermine import plugins
+from undermine.campaign.limits import Limits
+from undermine.config.schema import Config
+from undermine.model.errors import UserError
+from undermine.model.rounds import RoundKind
+from undermine.strategies.cofi import Cofi
+from undermine.strategies.observed_states import ObservedStates
+
+PACKS = {"granary": "", "pysyncobj": "0.3.17", "zookeeper": "3.6.3"}
+"""The targets and their releases; `bench.fcatch` has their parameters."""
+Part = Literal["overhead", "hunt", "rival"]
+PARTS: tuple[Part, ...] = get_args(Part)
+PLAIN, AGENTS, READING = "plain", "agents", "variables"
+RIVAL = "random"
+GOAL = 1.3
+"""The longest time of a run that reads variables, over that of one without agents."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of the command line."""
+
+    targets: tuple[str, ...]
+    parts: tuple[Part, ...]
+    budget_s: float
+    seed: int
+
+
+class Hunt(msgspec.Struct, frozen=True):
+    """A hunt with the strategy."""
+
+    cell: Cell
+    mined: int
+    kept: int
+    states: int
+    """The states in which nodes disagreed, in fault-free runs and in the strategy's own."""
+    fired: int
+    not_fired: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One target."""
+
+    target: str
+    overhead: dict[str, Recording] = {}
+    hunt: Hunt | None = None
+    rival: Cell | None = None
+
+    def slowdown(self, kind: str) -> dict[str, float]:
+        return slowdown(self.overhead, kind, PLAIN)
+
+
+# --- one target
+
+
+def without_variables(config: Config) -> Config:
+    roles = {name: msgspec.structs.replace(role, variables={}) for name, role in config.roles.items()}
+    return msgspec.structs.replace(config, variables={}, roles=roles)
+
+
+def only_partitions(config: Config) -> Config:
+    """The same with one partition in each run, as in the paper."""
+    return msgspec.structs.replace(config, faults=msgspec.structs.replace(config.faults, kinds=("partition",), max_steps=1))
+
+
+KINDS = {PLAIN: Kind(change=without_agents), AGENTS: Kind(change=without_variables), READING: Kind()}
+
+
+def hunt(target: str, options: Options, folder: Path) -> Hunt:
+    config = only_partitions(configuration(target, "hunt", options.seed, folder))
+    (strategy,) = plugins.strategies(config, (Cofi.name,))
+    with hunted(config, (strategy,), Limits(options.budget_s)) as (campaign, store):
+        own = [row for row in store.run_rows() if row["kind"] is RoundKind.STRATEGY]
+        statuses = Counter(row["status"] for row in own)
+        history = campaign.history_of(strategy, 1)
+        known = ObservedStates(history, Cofi.Options().confidence)
+        known.learn(history.fault_free)
+        runs = (*history.fault_free, *(run.id for run in history.runs if run.status == "fired"))
+        states = {found.state for run in runs for found in known.of(run)}
+        cell = cell_of(Cofi.name, store.run_rows(), (), store.findings(), Points())
+    kept = known.invariants
+    return Hunt(cell, kept.mined, len(kept.invariants), len(states), statuses["fired"], statuses["not_fired"])
+
+
+def row_of(target: str, options: Options, folder: Path) -> Row:
+    row = Row(target)
+    config = partial(configuration, target, seed=options.seed, folder=folder)
+    if "overhead" in options.parts:
+        row = msgspec.structs.replace(row, overhead=recorded(target, KINDS, config, folder)[0])
+    if "hunt" in options.parts:
+        row = msgspec.structs.replace(row, hunt=hunt(target, options, folder))
+    if "rival" in options.parts:
+        cell = hunt_of(RIVAL, only_partitions(config(RIVAL)), Limits(options.budget_s))
+        row = msgspec.structs.replace(row, rival=cell)
+    return row
+
+
+# --- tables
+
+
+def report(rows: Sequence[Row]) -> str:
+    return "\n\n".join(filter(None, (_overhead(rows), _hunts(rows), _bugs(rows))))
+
+
+def _overhead(rows: Sequence[Row]) -> str:
+    head = ("target", AGENTS, f"{READING} (goal {GOAL})")
+    body = [
+        (row.target, *("{workload_s}x ({run_s}x)".format(**row.slowdown(kind)) for kind in (AGENTS, READING)))
+        for row in rows
+        if row.overhead
+    ]
+    return f"Slowdown of the workload (of the whole run)\n{table(head, body)}" if body else ""
+
+
+def _hunts(rows: Sequence[Row]) -> str:
+    head = ("target", "mined", "kept", "states", "fired", "did not fire", "own runs, min", "confirmed")
+    body = []
+    for row in rows:
+        if one := row.hunt:
+            minutes = round(one.cell.seconds / 60, 1)
+            figures = one.mined, one.kept, one.states, one.fired, one.not_fired, minutes, len(_found(one.cell))
+            body.append((row.target, *map(str, figures)))
+    title = "Hunts (the paper: 32 to 513 invariants mined, 8 to 99 kept, 250 to 9366 runs, 24 to 240 hours)"
+    return f"{title}\n{table(head, body)}" if body else ""
+
+
+def _bugs(rows: Sequence[Row]) -> str:
+    head = ("target", "symptom", Cofi.name, f"{RIVAL} partitions")
+    body = []
+    for row in rows:
+        cells = [row.hunt.cell if row.hunt else None, row.rival]
+        symptoms = dict.fromkeys(one.symptom for cell in cells if cell for one in _found(cell))
+        body += [(row.target, symptom[:70], *(_run(cell, symptom) for cell in cells)) for symptom in symptoms]
+    return f"Runs of each strategy until a symptom was seen\n{table(head, body)}" if body else ""
+
+
+def _run(cell: Cell | None, symptom: str) -> str:
+    found = cell.report(symptom) if cell else None
+    return str(found.run) if found and found.state == "found" else "-"
+
+
+def _found(cell: Cell) -> list[Report]:
+    """The confirmed findings that one of the strategy's own runs showed."""
+    return [found for found in cell.reports if found.state == "found" and found.run]
+
+
+# --- all of it
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="make bench-cofi", description=__doc__)
+    parser.add_argument("--targets", type=some_of(PACKS), default=tuple(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
+    parser.add_argument("--parts", type=some_of(PARTS), default=tuple(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
+    parser.add_argument("--budget", type=duration, default="10m", help="time for each hunt (default: 10m)")
+    parser.add_argument("--seed", type=int, default=0)
+    said = parser.parse_args(arguments)
+    return Options(said.targets, said.parts, said.budget, said.seed)
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    rows = []
+    for target in options.targets:
+        set_up(EXAMPLES / target, *filter(None, [PACKS[target]]))
+        with tempfile.TemporaryDirectory(prefix="um-bench-cofi-") as folder:
+            rows.append(row_of(target, options, Path(folder)))
+        print(report(rows[-1:]), file=sys.stderr, flush=True)
+    print(report(rows))
+    measured = [row for row in rows if row.overhead]
+    figures: dict[str, Any] = {row.target: {kind: row.slowdown(kind) for kind in (AGENTS, READING)} for row in measured}
+    said = msgspec.to_builtins((options, rows))
+    print(json.dumps({"bench": "cofi", **said[0], "slowdown": figures, "rows": said[1]}))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        sys.exit(f"bench.cofi: {error}")

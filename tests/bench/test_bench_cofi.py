@@ -1,0 +1,64 @@
+"""The tables of `make bench-cofi`."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from bench import cofi as bench
+from bench.recording import Recording
+from bench.sieve_tables import Cell, Report
+from undermine.config.load import load
+
+
+def recording(factor: float) -> Recording:
+    return Recording((2.0 * factor, 2.0 * factor, 9.0), (1.0 * factor, 1.0 * factor, 9.0))
+
+
+ROW = bench.Row(
+    "granary",
+    {"plain": recording(1.0), "agents": recording(1.1), "variables": recording(1.25)},
+    bench.Hunt(
+        Cell("cofi", runs=12, seconds=120.0, reports=(Report("member again", "found", run=1), Report("x", "found", run=0))),
+        mined=120,
+        kept=3,
+        states=15,
+        fired=10,
+        not_fired=2,
+    ),
+    Cell("random", reports=(Report("member again", "not reproduced", run=7), Report("hangs", "found", run=9))),
+)
+
+
+def test_the_slowdown_compares_medians_with_runs_without_agents() -> None:
+    assert ROW.slowdown("variables") == {"run_s": 1.25, "workload_s": 1.25}
+    assert "granary  1.1x (1.1x)  1.25x (1.25x)" in bench.report([ROW])
+
+
+def test_a_hunt_shows_invariants_states_and_runs() -> None:
+    lines = [line.split() for line in bench.report([ROW]).splitlines()]
+    assert ["granary", "120", "3", "15", "10", "2", "2.0", "1"] in lines
+
+
+def test_a_symptom_names_the_run_of_each_strategy_that_confirmed_it() -> None:
+    lines = [line.split() for line in bench.report([ROW]).splitlines()]
+    assert ["granary", "member", "again", "1", "-"] in lines
+    assert ["granary", "hangs", "-", "9"] in lines
+
+
+def test_parts_that_did_not_run_have_no_table() -> None:
+    assert bench.report([bench.Row("granary")]) == ""
+
+
+def test_agents_read_no_variables_in_runs_that_are_compared_with_those_that_do() -> None:
+    config = load(pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary")
+    assert config.variable_names
+    assert not bench.without_variables(config).variable_names
+
+
+def test_the_options_name_known_targets_and_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.parse(["--targets", "granary", "--parts", "hunt"]) == bench.Options(("granary",), ("hunt",), 600.0, 0)
+    with pytest.raises(SystemExit):
+        bench.parse(["--targets", "nothing"])
+    assert "known are granary, pysyncobj, zookeeper" in capsys.readouterr().err
