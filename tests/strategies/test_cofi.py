@@ -186,6 +186,14 @@ def test_states_after_the_workload_are_not_tried() -> None:
     assert not plans(told(trace, served=lambda _: (0, 5 * MS)))
 
 
+def test_states_that_are_hard_to_meet_come_later() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", "LEFT", None)
+    late = next(n for n, each in enumerate(trace.events) if each.content == "LEFT" and each.node == "n1")
+    soon = trace.events[late]
+    trace.events[late] = msgspec.structs.replace(soon, t_ns=trace.events[late + 3].t_ns - 1000)  # n2 follows at once
+    assert state(plans(told(trace))[0])[0].value is None
+
+
 def test_numbers_that_grow_make_states_by_their_order() -> None:
     numbers = [str(number) for number in range(12)]
     trace = gossip(*numbers, name="term")

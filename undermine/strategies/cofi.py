@@ -27,9 +27,12 @@ from undermine.protocols import History, PastRun
 from undermine.strategies.observed_states import Disagreement, ObservedStates
 
 Cut = Literal["node", "group", "out", "in"]
-_ANOTHER_OF_ITS_CLASS, _STARTING, _OTHER_CUT, _NEEDS_PARTITION = 2.0, 4.0, 6.0, 8.0
-"""How many runs a series stays behind another one: since nodes with the same values were tried, since no client was served yet,
-since it cuts off another part of the cluster, and since only a partition led to its state, which may not occur without one."""
+_ANOTHER_OF_ITS_CLASS, _BRIEF, _STARTING, _OTHER_CUT, _NEEDS_PARTITION = 2.0, 3.0, 4.0, 6.0, 8.0
+"""How many runs a series stays behind another one: since nodes with the same values were tried, since its state is hard to meet,
+since no client was served yet, since it cuts off another part of the cluster, and since only a partition led to its state, which
+may not occur without one."""
+_BRIEF_NS = 1_000_000
+"""A state that lasts for a shorter time each time is hard to meet again."""
 _SAME_STATE = 3
 """How many kinds of messages of a state that the partition led to come before the first one of the state in which it began."""
 _NO_VARIABLES = (
@@ -144,13 +147,14 @@ class Cofi:
         before: Counter[object] = Counter()
         ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
         for found in ordered:
+            is_brief = found.seen.lasted_ns < _BRIEF_NS * found.seen.times
             needs_partition = found.run not in history.fault_free and found.seen.t_ns >= history.fired_ns(found.run)
             for series in self._series(found, history):
                 turn = _OTHER_CUT * (series.fault != self._fault("node", series.node, found))
                 looks = series.looks, turn
                 rank = turn + _ANOTHER_OF_ITS_CLASS * before[looks] + _STARTING * (not found.seen.after_rest)
                 before[looks] += 1
-                yield rank + _NEEDS_PARTITION * needs_partition, series
+                yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
     def _series(self, found: Disagreement, history: History) -> Iterator[_Series]:
         """The series of a state: each of its nodes is cut off in each way, if partitions are allowed."""
