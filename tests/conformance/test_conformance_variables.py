@@ -47,6 +47,14 @@ def test_each_key_is_a_variable_until_it_is_absent(bench: Bench) -> None:
     assert [text for _, text in samples(outcome, "one")] == [None, "1", "2", None]
 
 
+def test_an_address_of_a_node_is_its_name(bench: Bench) -> None:
+    """Addresses may differ from run to run. An address with another digit is that of something else."""
+    bench.plan(mood="mood")
+    there = f"127.0.0.1:{bench.peer_port}"
+    _, outcome = connected(bench, f"feel tcp://{there}", "send c one", f"feel {there}0", "send c two")
+    assert samples(outcome, "mood") == [("", "calm"), ("", "tcp://s2"), ("", f"{there}0")]
+
+
 def test_a_sample_has_the_time_of_the_operation_that_it_was_read_before(bench: Bench) -> None:
     bench.plan(mood="mood")
     _, outcome = connected(bench, "feel angry", "send c one")

@@ -9,6 +9,7 @@ from time import monotonic_ns
 from undermine_agent.names.subjects import Subject
 from undermine_agent.patching.patch import on_class
 from undermine_agent.variables.paths import Held, Path, Paths
+from undermine_agent.variables.texts import name_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Variables:
 
     def __init__(self, agent, descriptions):
         paths = Paths()
+        name_nodes(agent.config["addresses"])
         self.agent = agent
         self.operation = agent.operations["variable.sample"]
         self.lock = _thread.allocate_lock()

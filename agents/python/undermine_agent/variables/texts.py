@@ -14,6 +14,14 @@ _CHARS_MAX = 4096
 _BITS_MAX = 4096
 
 
+_nodes: list = []  # (address, name), the longest addresses first
+
+
+def name_nodes(addresses: dict) -> None:
+    """Write these addresses of nodes as their names from now on: addresses may differ from run to run."""
+    _nodes[:] = sorted(addresses.items(), key=lambda each: -len(each[0]))
+
+
 def text_of(value, depth: int = 0) -> str:
     """The text of a value. `depth`: in so many containers."""
     kind = type(value)
@@ -93,7 +101,10 @@ def _container_text(container, value, depth: int) -> str:
 
 
 def _short(text: str) -> str:
-    """The text, short enough for a slot: a long one is cut, and ends with a hash of the whole."""
+    """The text with names of nodes, short enough for a slot: a long one is cut, and ends with a hash of the whole."""
+    if ":" in text:
+        for address, name in _nodes:
+            text = _named(text, address, name)
     if len(text) <= TEXT_MAX and text.isascii():
         return text.replace(CONTENT_MARK, " ")
     if len(text) > _CHARS_MAX:
@@ -103,3 +114,14 @@ def _short(text: str) -> str:
         return data.decode()
     blake2b = forks.load("_blake2", "blake2b")
     return data[: TEXT_MAX - 9].decode("utf-8", "ignore") + "~" + blake2b(data, digest_size=4).hexdigest()
+
+
+def _named(text: str, address: str, name: str) -> str:
+    """The text with a node's name for its address. An address that continues with another digit isn't that node's."""
+    at = text.find(address)
+    while at >= 0:
+        end = at + len(address)
+        if not text[end : end + 1].isdigit():
+            text, end = text[:at] + name + text[end:], at + len(name)
+        at = text.find(address, end)
+    return text

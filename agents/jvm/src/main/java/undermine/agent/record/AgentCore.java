@@ -62,7 +62,7 @@ public final class AgentCore implements Troubles {
         paths = new FilePaths(config.dir, config.paths);
         state = new SharedState(map(config.state));
         table = new DecisionTable(state, config);
-        variables = new Variables(config.node, config.variables);
+        variables = new Variables(config.node, config.variables, config.addresses);
         if (!variables.isEmpty()) {
             table.readVariables();
         }

@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import undermine.agent.lib.Blake2b;
@@ -19,7 +20,17 @@ final class Texts {
     static final int SHOWN_MAX = 32;
     private static final int HASH_BYTES = 4;
 
+    /** The names of nodes by address, the longest addresses first. */
+    private static volatile List<Map.Entry<String, String>> nodes = Collections.emptyList();
+
     private Texts() {
+    }
+
+    /** Write these addresses of nodes as their names from now on: addresses may differ from run to run. */
+    static void nameNodes(Map<String, String> addresses) {
+        List<Map.Entry<String, String>> found = new ArrayList<Map.Entry<String, String>>(addresses.entrySet());
+        Collections.sort(found, (one, other) -> other.getKey().length() - one.getKey().length());
+        nodes = found;
     }
 
     static String of(Object value) throws ReflectiveOperationException {
@@ -105,9 +116,9 @@ final class Texts {
         return "<" + (isNamed ? inner : bare.replace('$', '.')) + ">";
     }
 
-    /** The text, cut between characters if it is too long; then a hash of the whole text follows. */
+    /** The text with names of nodes, cut between characters if it is too long; then a hash of the whole text follows. */
     static String fitting(String text) {
-        String clean = text.replace(Subject.CONTENT_MARK, " ");
+        String clean = named(text).replace(Subject.CONTENT_MARK, " ");
         byte[] data = clean.length() * 3 <= BYTES_MAX ? null : clean.getBytes(StandardCharsets.UTF_8);
         if (data == null || data.length <= BYTES_MAX) {
             return clean;
@@ -117,5 +128,22 @@ final class Texts {
             end--;
         }
         return new String(data, 0, end, StandardCharsets.UTF_8) + "~" + Blake2b.hex(data, HASH_BYTES);
+    }
+
+    /** An address that continues with another digit isn't that node's. */
+    private static String named(String text) {
+        String found = text;
+        for (Map.Entry<String, String> node : text.indexOf(':') < 0 ? Collections.<Map.Entry<String, String>>emptyList() : nodes) {
+            int at = found.indexOf(node.getKey());
+            while (at >= 0) {
+                int end = at + node.getKey().length();
+                if (end == found.length() || !Character.isDigit(found.charAt(end))) {
+                    found = found.substring(0, at) + node.getValue() + found.substring(end);
+                    end = at + node.getValue().length();
+                }
+                at = found.indexOf(node.getKey(), end);
+            }
+        }
+        return found;
     }
 }

@@ -19,7 +19,8 @@ public final class Variables {
     /** The turn in which the published values were read. */
     private long published;
 
-    public Variables(String node, List<?> descriptions) {
+    public Variables(String node, List<?> descriptions, Map<String, String> addresses) {
+        Texts.nameNodes(addresses);
         for (Object each : descriptions) {
             Map<String, Object> description = JsonValues.map(each);
             if (node.equals(description.get("node"))) {

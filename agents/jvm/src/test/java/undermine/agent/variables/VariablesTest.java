@@ -84,7 +84,7 @@ class VariablesTest {
     }
 
     private static Variables variables(String path, Map<String, Long> slots) {
-        return new Variables("s1", List.of(description("s1", path, slots), description("s2", path, Map.of("", 9L))));
+        return new Variables("s1", List.of(description("s1", path, slots), description("s2", path, Map.of("", 9L))), Map.of());
     }
 
     /** A variable of the peer. */
