@@ -15,11 +15,12 @@ from undermine.analysis.points import Recurrence
 from undermine.api.checking import AgentSeen, CheckResult, health_of
 from undermine.campaign.proving import SABOTAGES, Proof, Prover, Tally
 from undermine.campaign.running import Notice
+from undermine.campaign.variables import Unmatched, VariableSeen
 from undermine.checkers.registry import BUILTIN
 from undermine.cli.check import show_check
 from undermine.config.load import load
 from undermine.findings.planting import plants
-from undermine.model.baseline import Baseline
+from undermine.model.baseline import Agreement, Agreements, Baseline
 from undermine.model.injected import Stage
 from undermine.model.plan import Plan
 from undermine.model.run import Conditions, HealthSample, NodeExit, Op, RunView, Settling, Verdict, WorkloadResult
@@ -253,6 +254,19 @@ def test_the_table_of_proofs_names_unproved_checkers(monkeypatch: pytest.MonkeyP
 
 def test_without_proofs_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "checkers" not in shown(checked(), monkeypatch).lower()
+
+
+def test_variables_are_shown_with_their_values_and_paths_that_match_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = (VariableSeen("n1", "status[n2]", "[b]up[/b]"), VariableSeen("n2", "status[n2]", None))
+    missing = Unmatched("term", "server", "app:Node.trm", "n1: Node (Node) has no plain attribute trm")
+    agreed = Agreements((Agreement(("n1", "status", "*"), ("n2", "status", "*"), "=="),))
+    text = shown(checked(variables=seen, unmatched=(missing,), baseline=Baseline(agreements=agreed)), monkeypatch)
+    rows = [line.split() for line in text.splitlines()]
+    assert ["n1", "status[n2]", "[b]up[/b]"] in rows
+    assert ["n2", "status[n2]", "∅"] in rows
+    assert "nodes agree at rest about: status" in text
+    assert "error: the variable term of the role server matched nothing: n1: Node (Node) has no plain attribute trm" in text
+    assert "Variables" not in shown(checked(), monkeypatch)
 
 
 def test_the_learnt_baseline_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,9 @@ def connected(bench: Bench, *lines: str) -> tuple[list[str], Outcome]:
 
 
 def samples(outcome: Outcome, name: str) -> list[tuple[str, str | None]]:
-    """Key and text of a variable's samples, in order; None: absent."""
-    found = [event for event in outcome.of("variable.sample") if event.target == name]
+    """Key and text of a variable's samples, in order; None: absent. The reasons why a path leads nowhere are left out."""
+    every = [event for event in outcome.of("variable.sample") if event.target == name]
+    found = [event for event in every if event.size or not event.content]
     assert not [event for event in found if event.size not in (0, 1) or event.end_ns != event.t_ns]
     return [(event.resource, event.content if event.size else None) for event in found]
 

@@ -35,6 +35,18 @@ def test_no_config_says_what_to_do(project) -> None:
     assert "undermine init" in sentence(done)
 
 
+def test_a_variable_that_no_node_has_names_the_part_that_leads_nowhere(project) -> None:
+    paths = 'variables = {path = "__main__:CampaignStore.path", pth = "__main__:CampaignStore.pth", gone = "no.module:x"}'
+    project.write(TOML.replace("[roles.kv]", f"[roles.kv]\n{paths}"))
+    done = project.run("check")
+    assert done.returncode == 2
+    told = " ".join(done.stdout.split())
+    assert "n1 path /" in told, "the value of the one that it has"
+    assert "error: the variable pth of the role kv matched nothing: n1: CampaignStore (CampaignStore) has no plain" in told
+    assert "matched nothing: n1: the module no.module isn't imported (path no.module:x)" in told
+    assert "the variable path" not in told
+
+
 def test_unknown_strategy_names_the_known_ones(project) -> None:
     done = project.run("hunt", "-s", "psychic")
     assert done.returncode == 2

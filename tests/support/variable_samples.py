@@ -22,4 +22,11 @@ def samples(outcome: Outcome, *names: str) -> list[tuple[str, str | None]]:
     """Key and text of the samples, in order; None: absent."""
     found = [event for event in outcome.ok().of("variable.sample") if not names or event.target in names]
     assert not [event for event in found if event.size not in (0, 1) or event.end_ns != event.t_ns]
-    return [(event.resource, event.content if event.size else None) for event in found]
+    return [(event.resource, event.content if event.size else None) for event in found if event.size or not event.content]
+
+
+def reasons(outcome: Outcome) -> list[str]:
+    """Why a path led nowhere, in order."""
+    found = [event for event in outcome.ok().of("variable.sample") if not event.size and event.content]
+    assert not [event for event in found if event.resource]
+    return [event.content for event in found]

@@ -16,6 +16,7 @@ from undermine.campaign.forecast import Forecast
 from undermine.campaign.limits import Limits
 from undermine.campaign.proving import Proof, Prover
 from undermine.campaign.running import Listener
+from undermine.campaign.variables import Unmatched, VariableSeen, values_at_end
 from undermine.config.schema import Config
 from undermine.deployments.machine import Ability, abilities
 from undermine.model.baseline import Baseline
@@ -65,6 +66,10 @@ class CheckResult(msgspec.Struct, frozen=True):
     """The operations whose content is part of their points, and those whose content isn't."""
     proofs: tuple[Proof, ...] = ()
     """For each checker, the proof that it can fail; empty without `prove`."""
+    variables: tuple[VariableSeen, ...] = ()
+    """The variables of each node at the end of the newest fault-free run."""
+    unmatched: tuple[Unmatched, ...] = ()
+    """The variables of the configuration that no node has."""
     forecast: Forecast = Forecast()
     """How many plans each strategy would reach in a hunt."""
 
@@ -112,6 +117,8 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             health=health_of(config, last),
             contents=campaign.preparing.contents,
             proofs=proofs,
+            variables=tuple(values_at_end(config, last)) if config.metadata else (),
+            unmatched=campaign.preparing.unmatched_variables(),
             forecast=campaign.forecast(
                 {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},
                 Limits(config.hunt.budget, jobs=config.hunt.jobs_for(os.cpu_count() or 1)),

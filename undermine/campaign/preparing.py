@@ -21,6 +21,7 @@ from undermine.analysis.contents import Contents, choose
 from undermine.analysis.possible_faults import injectable, possible_faults
 from undermine.campaign.helpers import CatchUp, no_catch_up
 from undermine.campaign.running import JudgedRun, PlanRunner
+from undermine.campaign.variables import Unmatched, unmatched
 from undermine.checkers.compose import symptom_of
 from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans, middle_of
@@ -86,6 +87,8 @@ class Preparing:
             reachable = {possible.point.id for possible in injectable(possible_faults(points, self._fault_limits()))}
             self._store.set_meta("reachable", sorted(reachable))
             self._warn_of_silent_checkers()
+            for missing in self.unmatched_variables():
+                self._warn(str(missing))
         self._engine.runner.contents = self.contents
         self._engine.runner.agreements = self._agreements()
         return ran
@@ -154,6 +157,10 @@ class Preparing:
                 self._warn(
                     f"the agent did not load in {', '.join(missing)}: only process faults there (see `undermine check`)"
                 )
+
+    def unmatched_variables(self) -> tuple[Unmatched, ...]:
+        """The variables of the configuration that no node had in the fault-free runs."""
+        return tuple(unmatched(self._config, self._views(RoundKind.BASELINE)))
 
     def _warn_of_silent_checkers(self) -> None:
         """Warn about checkers that answer `unknown` in every fault-free run: they will hardly ever find anything."""

@@ -24,6 +24,7 @@ from undermine.runtimes.table import RUNTIMES
 
 _SLOWEST_SHOWN = 5
 _NAME_WIDTH_MAX = 40
+_VARIABLES_SHOWN = 60
 
 
 def check(
@@ -39,7 +40,7 @@ def check(
 
     Reports what this machine allows, which agents loaded, how stable the runs are, and how long a hunt takes. With
     `--prove-checkers` it also kills a node, causes a hang, loses data and changes answers; it exits with 1 if a checker
-    notices none of these.
+    notices none of these. If no node has one of the configured variables, it says why and exits with 2.
 
     Examples:
 
@@ -53,7 +54,7 @@ def check(
         print_json(result)
     else:
         show_check(result, verbose=verbose)
-    return 1 if result.unproved else 0
+    return 2 if result.unmatched else 1 if result.unproved else 0
 
 
 def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
@@ -72,6 +73,7 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
             out.print(line)
     if result.proofs:
         _show_proofs(out, result)
+    _show_variables(out, result)
 
 
 def _show_agents(out: Console, result: api.CheckResult, *, verbose: bool) -> None:
@@ -141,6 +143,21 @@ def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
             f"health: not asked of {plain(', '.join(silent))}; set `health` in their role to also find nodes that report "
             "that they are healthy while their clients wait"
         )
+
+
+def _show_variables(out: Console, result: api.CheckResult) -> None:
+    """The values of variables at the end of a fault-free run, what nodes agree about at rest, and paths that match nothing."""
+    if result.variables:
+        table = Table("node", "variable", "value", title="Variables", title_justify="left", box=None)
+        for seen in result.variables[:_VARIABLES_SHOWN]:
+            table.add_row(plain(seen.node), plain(seen.label), "∅" if seen.value is None else plain(seen.value))
+        out.print(table)
+        if (left := len(result.variables) - _VARIABLES_SHOWN) > 0:
+            out.print(f"  … and {left} more; `--json` has all")
+        agreed = dict.fromkeys(each.one[1] for each in result.baseline.agreements.known)
+        out.print(f"nodes agree at rest about: {plain(', '.join(agreed)) or 'nothing'}")
+    for missing in result.unmatched:
+        out.print(f"[red]error:[/red] {plain(str(missing))}")
 
 
 def _show_proofs(out: Console, result: api.CheckResult) -> None:

@@ -21,6 +21,20 @@ def test_a_value_is_unknown_before_its_first_sample_and_known_until_the_next() -
     assert samples.value_at(Variable("s2", "term"), 9000) is UNKNOWN
 
 
+def test_the_reason_why_a_path_leads_nowhere_is_not_a_value() -> None:
+    def told(*reasons: str) -> Samples:
+        story = Cluster()
+        story.reads("s1", t=1)
+        for why in reasons:
+            story.did("why", "variable.sample", target="status", content=why, size=0, t=2, end=0, **story.by("s1"))
+        story.shows("s1", "status", "NORMAL", "s2", t=5)
+        return samples_of(story.tell())
+
+    plain, explained = told(), told("the class Node has no instance")
+    assert explained.variables == plain.variables == (Variable("s1", "status", "s2"),)
+    assert values(explained, "s1", "status", "s2") == values(plain, "s1", "status", "s2")
+
+
 def test_each_key_is_a_variable() -> None:
     story = Cluster()
     story.shows("s1", "status", "NORMAL", "s2")

@@ -154,6 +154,7 @@ class _Reader:
     ) -> None:
         self.columns, self.metadata = columns, metadata
         rows = columns.find(SAMPLE)
+        rows = rows[(columns.size[rows] > 0) | (columns.content[rows] == 0)]  # the others say why a path leads nowhere
         self.speakers = _speakers(columns, rows)
         self.rows = rows[np.isin(columns.process[rows], self.speakers)]
         self.texts = Names("")

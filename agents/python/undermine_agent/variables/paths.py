@@ -15,7 +15,7 @@ from undermine_agent.variables.texts import SIZE_MAX, key_text, text_of
 
 KEYS_MAX = 256
 _INSTANCES_MAX = 16
-_ATTRIBUTE, _ITEM, _EACH = range(3)
+ATTRIBUTE, ITEM, EACH = range(3)
 
 
 class Held(Exception):
@@ -36,7 +36,7 @@ class Path:
     def __init__(self, root: Root, accesses: list):
         self.root = root
         self.accesses = accesses
-        self.has_keys = any(access.kind == _EACH for access in accesses)
+        self.has_keys = any(access.kind == EACH for access in accesses)
         _mark_owners(accesses)
 
     def read(self, despite_locks: bool):
@@ -60,14 +60,14 @@ class Path:
             access = accesses[at]
             at += 1
             kind = access.kind
-            if kind == _ATTRIBUTE:
+            if kind == ATTRIBUTE:
                 if access.guarded and not despite_locks and held_elsewhere(value):
                     raise Held
                 value = attribute(value, access.name)
-            elif kind == _ITEM:
-                value = _item(value, access.name)
+            elif kind == ITEM:
+                value = item_of(value, access.name)
             else:
-                for text, element in _each(value, access.name):
+                for text, element in each_of(value, access.name):
                     self._follow(element, at, (*keys, text), despite_locks, found)
                 return
             if value is ABSENT:
@@ -79,14 +79,14 @@ def _mark_owners(accesses: list) -> None:
     """The owners have the last attribute of a path, or an attribute that is a container with `[*]`."""
     wanted = True
     for access in reversed(accesses):
-        if access.kind == _EACH:
+        if access.kind == EACH:
             wanted = True
-        elif access.kind == _ATTRIBUTE:
+        elif access.kind == ATTRIBUTE:
             access.guarded = wanted
             wanted = False
 
 
-def _item(value, key: str):
+def item_of(value, key: str):
     """The element with this key: a text or, if there is none, another plain value with that text."""
     container = container_of(value)
     if container in SEQUENCES:
@@ -105,7 +105,7 @@ def _item(value, key: str):
     return ABSENT
 
 
-def _each(value, name: str) -> list:
+def each_of(value, name: str) -> list:
     """The texts of keys, and what is found there. With a name, that attribute of the keys (of a list: of its elements)."""
     container = container_of(value)
     if container is None or container.size(value) > SIZE_MAX:
@@ -207,13 +207,13 @@ def parse(path: str):
             end = path.index("]", at)
             key = path[at + 1 : end]
             if key == "*" or key.startswith("*."):
-                accesses.append(Access(_EACH, key[2:]))
+                accesses.append(Access(EACH, key[2:]))
             else:
-                accesses.append(Access(_ITEM, key.strip("'\"")))
+                accesses.append(Access(ITEM, key.strip("'\"")))
             at = end + 1
         else:
             attribute_name, at = _word(path, at + 1)
-            accesses.append(Access(_ATTRIBUTE, attribute_name))
+            accesses.append(Access(ATTRIBUTE, attribute_name))
     return name, accesses
 
 

@@ -9,6 +9,7 @@ from time import monotonic_ns
 from undermine_agent.names.subjects import Subject
 from undermine_agent.patching.patch import on_class
 from undermine_agent.variables.paths import Held, Path, Paths
+from undermine_agent.variables.reasons import why_nothing
 from undermine_agent.variables.texts import name_nodes
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 DISCARDED_MAX = 20  # readings in a row
+_REASONS_MAX = 8
 _WAIT_S = 1  # for the lock; a finalizer of the target may run while it is held, and wait for this thread
 
 
@@ -29,6 +31,8 @@ class Variable:
         self.texts: dict | None = None
         self.reading = 0  # the number of the reading that the texts are from
         self.discarded = 0
+        self.ever = False  # has the path ever led anywhere?
+        self.reasons: list = []  # why it did not
 
     def read(self):
         """The texts by key now; None if the reading doesn't count."""
@@ -95,6 +99,10 @@ class Variables:
             found = variable.read()
             if found is not None and found != variable.texts:
                 self._changed(variable, found, reading, stack, t_ns)
+            if found:
+                variable.ever = True
+            elif not variable.ever and not variable.discarded:
+                self._explain(variable)
 
     def look_now(self) -> None:
         """Read all variables where no operation is recorded."""
@@ -134,6 +142,13 @@ class Variables:
         t_ns = self.last_ns = max(t_ns or monotonic_ns(), self.last_ns)
         subject: Any = Subject(name, key, False, text or "")
         self.agent.record(self.operation, subject, stack, 0, 0 if text is None else 1, t_ns)
+
+    def _explain(self, variable: Variable) -> None:
+        """Record why a path has never led anywhere: as an absent sample that has a text. It isn't a value."""
+        why = why_nothing(variable.path) if len(variable.reasons) < _REASONS_MAX else ""
+        if why and why not in variable.reasons:
+            variable.reasons.append(why)
+            self.agent.record(self.operation, Subject(variable.name, "", False, why), None, 0, 0, monotonic_ns())
 
     def after_fork(self) -> None:
         self.lock = _thread.allocate_lock()
