@@ -103,9 +103,11 @@ def test_numbers_that_differ_at_one_moment_at_rest_are_not_learnt() -> None:
     assert words(learnt(level, behind)) == ["s1.term == s2.term"]
 
 
-def test_what_differs_before_clients_begin_is_not_learnt() -> None:
+def test_nodes_that_have_just_started_may_differ() -> None:
     late = run(*same("leader", "s1", nodes=("s1", "s2")), *trace((2, "s3", "leader", "s3"), (BEGUN_S + 1, "s3", "leader", "s1")))
-    assert words(learnt(late, late)) == []
+    known = learnt(late, late)
+    assert words(known) == words(LEADER)
+    assert [each.times for each in known.known] == [4, 2, 2]
 
 
 def test_keys_that_differ_from_run_to_run_are_generalised() -> None:

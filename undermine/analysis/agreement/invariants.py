@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import NamedTuple
 
 from undermine.analysis.agreement.relations import FLIPPED, STRONGER, Relation, compared, words
 from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN, Known, Samples, Variable
@@ -188,13 +189,22 @@ def _contested(counts: Mapping[_Identity, _Count], metadata: Mapping[str, str]) 
     return lambda invariant: (metadata[invariant.one.name], invariant.one.key) in found
 
 
+class RestingRun(NamedTuple):
+    """A fault-free run, the times at which it had settled, and `early` times: nodes were ready, but may not have heard of each
+    other yet. A relation that fails at an early time isn't refuted."""
+
+    samples: Samples
+    settled: Iterable[int]
+    early: Iterable[int] = ()
+
+
 def at_rest(
-    runs: Iterable[tuple[Samples, Iterable[int]]],
+    runs: Iterable[RestingRun],
     *,
     relations: Collection[Relation] = AT_REST,
     runs_min: int = RUNS_MIN,
 ) -> tuple[Invariant, ...]:
-    """The relations between nodes that held at each of these times, in each of these fault-free runs.
+    """The relations between nodes that held at each of these times, in each of these fault-free runs, unless it was early.
 
     Two empty values show nothing: a container that is empty on both nodes isn't something that they agree about. A value that
     never varied counts only if all nodes have it. All may know the same leader; but two followers don't always stay followers.
@@ -203,15 +213,16 @@ def at_rest(
     counts: dict[_Identity, _Count] = defaultdict(_Count)
     metadata: dict[str, str] = {}
     absent: set[tuple[Variable, Variable]] = set()
-    for number, (samples, times) in enumerate(runs):
+    for number, (samples, settled, early) in enumerate(runs):
         pairs = list(_pairs(samples))
         metadata.update(samples.metadata)
-        for t in times:
+        for t, is_early in [*((t, True) for t in early), *((t, False) for t in settled)]:
             for one, other in pairs:
                 values = samples.value_at(one, t), samples.value_at(other, t)
                 if values[0] is not UNKNOWN and values[1] is not UNKNOWN:
                     for relation, holds in compared(values[0], values[1]).items():
-                        counts[one, other, relation].add(number, one.key, holds, (values[0], values[1]))
+                        if holds or not is_early:
+                            counts[one, other, relation].add(number, one.key, holds, (values[0], values[1]))
                     if values == (None, None):
                         absent.add((one, other))
     for one, other in absent:  # a key that both nodes had, and both have no more, has varied

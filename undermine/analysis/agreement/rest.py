@@ -1,16 +1,16 @@
 """Nodes at rest: which relations between their values hold then, and which of them are broken at the end of a run.
 
-Nodes are at rest before the first client begins, and when a run has settled.
+Nodes are at rest when a run has settled, and before the first client begins. Then they may not have heard of each other yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import NamedTuple, cast
 
 import numpy as np
 
-from undermine.analysis.agreement.invariants import Invariant, at_rest
+from undermine.analysis.agreement.invariants import Invariant, RestingRun, at_rest
 from undermine.analysis.agreement.relations import Relation
 from undermine.analysis.agreement.samples import READ_AT, SAMPLE, UNKNOWN, Known, Samples, Value, Variable, samples_of
 from undermine.analysis.agreement.states import State, pairs_of
@@ -51,8 +51,7 @@ def agreements_of(fault_free: Iterable[RunView], metadata: dict[str, str]) -> Ag
     """The relations that held whenever nodes were at rest in these runs. `metadata`: of each variable, by name."""
     if not metadata:
         return Agreements()
-    runs = ((_samples(columns_of(run), metadata, End.of(run)), _rest_times(run)) for run in fault_free)
-    return Agreements(tuple(map(_agreement, at_rest(runs))), metadata)
+    return Agreements(tuple(map(_agreement, at_rest(_resting(run, metadata) for run in fault_free))), metadata)
 
 
 def not_refuted(agreements: Agreements, benign: RunView) -> Agreements:
@@ -122,12 +121,10 @@ def _samples(columns: Columns, metadata: dict[str, str], end: End) -> Samples:
     return samples_of(columns, metadata, ended=end.exits)
 
 
-def _rest_times(run: RunView) -> Iterator[int]:
-    """The moments at which the nodes of a fault-free run were at rest."""
-    if run.history:
-        yield min(op.start_ns for op in run.history)
-    if run.record.settled_ns:
-        yield run.record.settled_ns
+def _resting(run: RunView, metadata: dict[str, str]) -> RestingRun:
+    samples = _samples(columns_of(run), metadata, End.of(run))
+    begun = [min(op.start_ns for op in run.history)] if run.history else []
+    return RestingRun(samples, [run.record.settled_ns] if run.record.settled_ns else [], early=begun)
 
 
 def _read_since(columns: Columns, t_ns: int) -> set[str]:
