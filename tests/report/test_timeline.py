@@ -208,8 +208,8 @@ def test_the_end_of_a_fault_is_marked_where_it_was_met() -> None:
     receipts = [Receipt(0, "s2", "partition", at_s(1.9), held_ns=10**9), Receipt(0, "s3", END, at_s(1.9))]
     svg = drawn(view(record(1, plan(Partition(), WHERE), receipts), [op(0, "kv1", "put", 0.7, 2.9)]))
     (end,) = bars(svg, "tl-over")
-    assert "s3: end of step 1, its end condition occurred here" in title(end)
-    assert [e.text for e in marked(svg, "tl-label")] == ["partition · s2", "end of step 1 · s3", "healed"]
+    assert "s3: end of the partition, its end condition occurred here" in title(end)
+    assert [e.text for e in marked(svg, "tl-label")] == ["partition · s2", "end of the partition · s3", "healed"]
 
 
 def test_an_end_that_a_client_met_gives_it_no_lane() -> None:

@@ -105,7 +105,7 @@ HealReason = Literal["", "clients finished", "no progress", "time limit", "measu
 realism check had measured its operations. "": the run broke before, or its record is older than this field."""
 EndReason = HealReason | Literal["its time", "its until", "process died"]
 
-_UNTIL: Mapping[str, str] = {
+UNTIL: Mapping[str, str] = {
     "clients finished": "until clients had finished",
     "no progress": "until clients made no progress",
     "time limit": "until the workload's time was over",
@@ -125,7 +125,7 @@ class Lasted(msgspec.Struct, frozen=True):
     def words(self, fault: Injection) -> str:
         """`held 4.2 s, until clients had finished`"""
         took = f"{self.seconds:.1f} s" if self.seconds >= 0.1 else f"{1000 * self.seconds:.0f} ms"
-        return ", ".join(filter(None, (f"{row_of(fault).band[1]} {took}", _UNTIL.get(self.why))))
+        return ", ".join(filter(None, (f"{row_of(fault).band[1]} {took}", UNTIL.get(self.why))))
 
 
 class Plan(msgspec.Struct, frozen=True):

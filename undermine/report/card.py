@@ -22,6 +22,7 @@ from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, run_dir, seen_by
 from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
+from undermine.report.partitions import PartitionPart, partition_part
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
 from undermine.store.database import CampaignStore
@@ -111,6 +112,7 @@ class Card:
     variants_left_out: int = 0
     news: tuple[str, ...] = ()
     stuck: tuple[ProcessRow, ...] = ()
+    partition: PartitionPart | None = None
 
     @property
     def stuck_threads(self) -> int:
@@ -157,6 +159,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),
         news=_news(store, run) if view else (),
         stuck=process_rows(view.record.stacks) if view else (),
+        partition=partition_part(view.record, columns, origin_of(view.record, view.history)) if view else None,
     )
 
 

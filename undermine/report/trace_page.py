@@ -10,8 +10,10 @@ from markupsafe import Markup
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.analysis.trace_summary import Summary
 from undermine.model.run import RunView
+from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
 from undermine.report.html import environment, look
+from undermine.report.partitions import partition_part
 from undermine.report.text import count
 
 _ROWS_MAX = 40
@@ -19,10 +21,12 @@ _ROWS_MAX = 40
 
 def page(view: RunView, analysis: TraceAnalysis, told: Summary, words: str, warnings: Sequence[str] = ()) -> str:
     env = environment()
+    part = partition_part(view.record, analysis.columns, origin_of(view.record, view.history))
     return env.get_template("trace.html").render(
         **look(env, ("style.css", "spacetime.css"), ("spacetime.js",)),
         words=words,
         plan=view.plan.words(view.record.timing.faults) if view.plan.steps else "",
+        partition=part.sentences if part else (),
         facts=_facts(told),
         warnings=warnings,
         told=told,

@@ -18,12 +18,13 @@ GROUPS = (
     ("sync", "locks and waits", ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join")),
     ("handover", "hand-overs and polls", ("handover", "poll", "stream")),
     ("time", "clocks and limits", ("clock", "numbers", "sleep", "timeout")),
+    ("variable", "samples of variables", ("variable",)),
     ("other", "other", ()),
 )
 """Key, words and families of operations that share a colour. Earlier groups are drawn on top of later ones: a logical
 operation above the bytes that moved for it."""
 _GROUP_OF = {family: number for number, (_, _, families) in enumerate(GROUPS) for family in families}
-_LEFT_OUT_FIRST = ("time", "handover", "sync")
+_LEFT_OUT_FIRST = ("time", "handover", "sync", "variable")
 """Groups that are left out first if there are too many events: frequent ones that tell little."""
 _LATE = re.compile(r".*\.(recv|read|wait|accept|get|take|acquire)|join|poll")
 """Operations that wait for something. They are drawn at their end."""

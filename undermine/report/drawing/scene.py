@@ -16,11 +16,13 @@ from undermine.model.faults import Injection, fault_kind, restart_after_s, row_o
 from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
 from undermine.model.run import END, Op, Receipt, RunRecord, RunView
+from undermine.report.partitions import Cut, Failure, Value, cuts_of, failures_of, values_of
 
 OPS_MAX = 60
 DEATHS_MAX = 8
 HEALTH_MAX = 40
 NODES_MAX = 24
+COLOURS = 6
 _LEAD_NS = 150_000_000
 
 
@@ -91,6 +93,19 @@ class Scene:
     healed_ns: int
     health: tuple[Health, ...] = ()
     stalled_ns: int = 0
+    cuts: tuple[Cut, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    values: tuple[Value, ...] = ()
+
+    def labels(self, node: str) -> tuple[str, ...]:
+        """The variables of a node whose values are drawn."""
+        return tuple(dict.fromkeys(value.label for value in self.values if value.node == node))
+
+    @property
+    def colours(self) -> dict[str, int]:
+        """The number of each value's colour, so that equal values look alike on all nodes. An absent one has none."""
+        texts = dict.fromkeys(value.text for value in self.values if value.text is not None)
+        return {text: number % COLOURS for number, text in enumerate(texts)}
 
 
 def origin_of(record: RunRecord, history: Sequence[Op]) -> int:
@@ -112,6 +127,7 @@ def scene_of(view: RunView, columns: Columns, ops_max: int = OPS_MAX) -> Scene |
     nodes = _nodes_of(record)
     shown = nodes[:NODES_MAX]
     first_seen = _first_seen(columns, origin_ns, end_ns)
+    cuts = cuts_of(record)
     whole = Scene(
         origin_ns=origin_ns,
         end_ns=end_ns,
@@ -127,6 +143,9 @@ def scene_of(view: RunView, columns: Columns, ops_max: int = OPS_MAX) -> Scene |
         healed_ns=record.healed_ns,
         health=tuple(health for node in shown for health in _health(node, record, origin_ns, end_ns)),
         stalled_ns=record.stalled_ns if origin_ns < record.stalled_ns < end_ns else 0,
+        cuts=cuts,
+        failures=tuple(f for f in failures_of(cuts, shown, columns) if f.sender in shown),
+        values=tuple(value for value in values_of(record, columns, end_ns) if value.node in shown),
     )
     return with_ops(whole, view.history, ops_max)
 
@@ -184,9 +203,10 @@ def _health(node: str, record: RunRecord, origin_ns: int, end_ns: int) -> Iterat
 
 
 def _label(plan: Plan, receipt: Receipt) -> str:
+    known = 0 <= receipt.step < len(plan.steps)
     if not receipt.proves:
-        return f"end of step {receipt.step + 1}"
-    if 0 <= receipt.step < len(plan.steps):
+        return f"end of the {fault_kind(plan.steps[receipt.step].fault)}" if known else f"end of step {receipt.step + 1}"
+    if known:
         return label_of(plan.steps[receipt.step].fault, receipt)
     return receipt.action
 

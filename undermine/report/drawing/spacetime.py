@@ -37,8 +37,9 @@ _STACK_MAX = 40
 _COMMAND_MAX = 120
 _STEPS_UP_MAX = 12
 _PROBLEMS_MAX = 3
+_PAD_NS = 20_000_000
 
-_HIDDEN_FIRST = ("time", "handover")
+_HIDDEN_FIRST = ("time", "handover", "variable")
 """Groups that are hidden until the reader turns them on."""
 _TIMED = ("lock", "sem", "cond", "event", "future", "queue", "barrier", "join", "poll", "sleep", "timeout", "clock")
 """Families of operations whose size is a time limit."""
@@ -76,9 +77,18 @@ def picture(
     """The diagram as plain data. Times are in nanoseconds since the start of the run. The first view is the time of the
     scene, or of `at_first`, another scene of the same run."""
     made = _Picture(scene, analysis, events_max).made()
-    first = at_first or scene
-    made["view"] = [first.from_ns - scene.origin_ns, first.to_ns - scene.origin_ns]
+    made["view"] = [t_ns - scene.origin_ns for t_ns in _first_view(at_first or scene)]
     return made
+
+
+def _first_view(scene: Scene) -> tuple[int, int]:
+    """The time that is visible at first: if there are partitions, these and healing, with some room around."""
+    if not scene.cuts:
+        return scene.from_ns, scene.to_ns
+    begun_ns = min(cut.begun_ns for cut in scene.cuts)
+    last_ns = max([cut.ended_ns for cut in scene.cuts] + [scene.healed_ns])
+    pad_ns = max((last_ns - begun_ns) // 3, _PAD_NS)
+    return max(scene.origin_ns, begun_ns - pad_ns), last_ns + pad_ns
 
 
 def _first_steps(arrows: Arrows) -> Arrows:
@@ -130,6 +140,10 @@ class _Picture:
             "health": [[self.lane_of[h.node], self._at(h.t_ns), clip(h.answer, 200)] for h in scene.health],
             "healed": self._at(scene.healed_ns) if scene.healed_ns and (scene.marks or scene.deaths) else None,
             "stalled": self._at(scene.stalled_ns) if scene.stalled_ns else None,
+            "cuts": [[self._at(cut.begun_ns), self._at(cut.ended_ns)] for cut in scene.cuts],
+            "tracks": [list(scene.labels(lane["name"])) for lane in self.lanes],
+            "values": list(self._values()),
+            "failures": list(self._failures()),
             "signs": [list(sign) for sign in kinds(scene)],
             "events": events,
             "messages": messages,
@@ -402,6 +416,22 @@ class _Picture:
             words = f"{mark.node} at {self._at(mark.t_ns) / 1e9:.6f} s{spent}. {mark.detail}"
             at = [self.lane_of[mark.node], self._at(mark.t_ns), self._at(mark.until_ns)]
             yield [*at, clip(mark.label, 60), clip(words, 400), mark.action, band]
+
+    def _values(self) -> Iterator[list[Any]]:
+        """[lane, track, start, end, text, colour]; the colour of an absent value is -1."""
+        colours = self.scene.colours
+        for value in self.scene.values:
+            track = self.scene.labels(value.node).index(value.label)
+            colour = colours[value.text] if value.text is not None else -1
+            yield [
+                self.lane_of[value.node], track, self._at(value.t_ns), self._at(value.until_ns), clip(value.words, 160), colour
+            ]
+
+    def _failures(self) -> Iterator[list[int]]:
+        """[lane of the sender, lane of the receiver, time, text]"""
+        for failure in self.scene.failures:
+            words = self._text(f"{failure.op} at {failure.function}: {failure.error}")
+            yield [self.lane_of[failure.sender], self.lane_of[failure.receiver], self._at(failure.t_ns), words]
 
     def _notes(self) -> Iterator[str]:
         if self.drawn.note:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import accumulate
 
 from undermine.model.faults import FAULT_KINDS
 from undermine.model.run import END, Op
@@ -20,11 +21,14 @@ _LEFT = 118
 _RIGHT = 986
 _LABEL_HEIGHT = 18
 _NODE_HEIGHT = 30
+_TRACK_HEIGHT = 16
 _CLIENT_HEIGHT = 18
 _AXIS_HEIGHT = 34
 _LEGEND_HEIGHT = 22
 _CHAR_WIDTH = 6.6
 _CLIENT_ROWS_MAX = 14
+_TOGETHER = 12
+"""Failed messages between the same nodes that lie closer than this share one arrow."""
 _BEFORE_S_MIN = 0.05
 """A shorter time before the picture isn't mentioned."""
 OUTCOMES = {"ok": "ok", "fail": "fail", "unknown": "unknown", "pending": "no answer"}
@@ -61,8 +65,11 @@ class _Drawing:
         self.axis = Axis(scene.from_ns, scene.to_ns, _moments(scene), _LEFT, _RIGHT)
         self.labels = _place_labels(scene, self.axis)
         self.top = 6 + _LABEL_HEIGHT * (1 + max((row for row, *_ in self.labels), default=-1)) + 4
-        self.node_y = {node: self.top + i * _NODE_HEIGHT + _NODE_HEIGHT / 2 for i, node in enumerate(scene.nodes)}
-        self.clients_top = self.top + len(scene.nodes) * _NODE_HEIGHT + (8 if scene.ops else 0)
+        self.tracks = {node: scene.labels(node) for node in scene.nodes}
+        heights = [_NODE_HEIGHT + _TRACK_HEIGHT * len(self.tracks[node]) for node in scene.nodes]
+        tops = list(accumulate(heights, initial=self.top))
+        self.node_y = {node: top + _NODE_HEIGHT / 2 for node, top in zip(scene.nodes, tops[:-1], strict=True)}
+        self.clients_top = tops[-1] + (8 if scene.ops else 0)
         self.rows = _rows(scene.ops, scene.to_ns)
         self.bottom = self.clients_top + len(self.rows) * _CLIENT_HEIGHT + (6 if self.rows else 0)
         self.legend = _place_legend(scene)
@@ -79,10 +86,13 @@ class _Drawing:
             f"<title>{_text(summary)}</title>"
         )
         yield from self._ground()
+        yield from self._cuts()
         for life in self.scene.lives:
             yield from self._life(life)
         for name, ops in self.rows:
             yield from self._client(name, ops)
+        yield from self._values()
+        yield from self._failures()
         yield from self._healing()
         yield from self._stall()
         for death in self.scene.deaths:
@@ -106,9 +116,13 @@ class _Drawing:
         for number, (node, y) in enumerate(self.node_y.items()):
             if number % 2 == 0:
                 top = y - _NODE_HEIGHT / 2
-                yield f'<rect class="tl-stripe" x="0" y="{top:.0f}" width="{_WIDTH}" height="{_NODE_HEIGHT}"/>'
+                height = _NODE_HEIGHT + _TRACK_HEIGHT * len(self.tracks[node])
+                yield f'<rect class="tl-stripe" x="0" y="{top:.0f}" width="{_WIDTH}" height="{height}"/>'
             name = escape(clip_middle(node, 15))
             yield f'<text class="tl-lane" x="12" y="{y + 4:.1f}">{name}<title>{_text(node)}</title></text>'
+            for number, label in enumerate(self.tracks[node]):
+                at, short = self._track(node, number) + 10, escape(clip_middle(label, 15))
+                yield f'<text class="tl-tick tl-client" x="20" y="{at:.1f}">{short}<title>{_text(label)}</title></text>'
         if self.rows:
             y = self.clients_top - 4
             yield f'<line class="tl-rule" x1="0" y1="{y}" x2="{_WIDTH}" y2="{y}"/>'
@@ -184,6 +198,55 @@ class _Drawing:
             f'<circle class="tl-{kind}" cx="{x:.1f}" cy="{y + 11:.1f}" r="3.2">'
             f"<title>{_text(f'{self._at(health.t_ns)}: {health.node} {said}', 300)}</title></circle>"
         )
+
+    # --- partitions
+
+    def _cuts(self) -> Iterator[str]:
+        for cut in self.scene.cuts:
+            left, right = self.axis.x(cut.begun_ns), self.axis.x(cut.ended_ns)
+            yield (
+                f'<rect class="tl-cut-time" x="{left:.1f}" y="{self.top:.0f}" width="{max(1.0, right - left):.1f}" '
+                f'height="{self.bottom - self.top:.0f}"/>'
+            )
+
+    def _track(self, node: str, number: int) -> float:
+        """The upper edge of the values of a node's variable."""
+        return self.node_y[node] + _NODE_HEIGHT / 2 - 3 + _TRACK_HEIGHT * number
+
+    def _values(self) -> Iterator[str]:
+        colours = self.scene.colours
+        for value in self.scene.values:
+            if value.until_ns < self.scene.from_ns or value.t_ns > self.scene.to_ns:
+                continue
+            y = self._track(value.node, self.tracks[value.node].index(value.label))
+            left = self.axis.x(max(value.t_ns, self.scene.from_ns))
+            width = max(2.0, self.axis.x(min(value.until_ns, self.scene.to_ns)) - left - 1)
+            kind = "tl-absent" if value.text is None else f"tl-v{colours[value.text]}"
+            title = f"{self._at(value.t_ns)} {value.node}: {value.label} = {value.words}"
+            yield (
+                f'<g><rect class="tl-value {kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" '
+                f'height="{_TRACK_HEIGHT - 2}" rx="2"/>'
+            )
+            room = int((width - 8) / _CHAR_WIDTH)
+            if room >= min(len(value.words), 4):
+                yield f'<text class="tl-value-text" x="{left + 4:.1f}" y="{y + 10:.1f}">{_text(value.words, room)}</text>'
+            yield f"<title>{_text(title)}</title></g>"
+
+    def _failures(self) -> Iterator[str]:
+        """Broken arrows. Those that lie close together share one."""
+        last: dict[tuple[str, str], float] = {}
+        for failure in self.scene.failures:
+            x, between = self.axis.x(failure.t_ns), (failure.sender, failure.receiver)
+            if between in last and x - last[between] < _TOGETHER:
+                continue
+            last[between] = x
+            start, end = self.node_y[failure.sender], self.node_y[failure.receiver]
+            way = 1 if end > start else -1
+            title = f"{self._at(failure.t_ns)} {failure.sender} → {failure.receiver}: {failure.function}, {failure.error}"
+            yield (
+                f'<path class="tl-failed" d="M{x:.1f} {start + 7 * way:.1f}V{end - 16 * way:.1f}m-3 -3l6 6m0 -6l-6 6">'
+                f"<title>{_text(title)}</title></path>"
+            )
 
     # --- clients
 
@@ -287,6 +350,8 @@ def _sign(kind: str, x: float, y: float) -> str:
             return f'<circle class="tl-{kind}" cx="{middle:.0f}" cy="{y:.0f}" r="3.4"/>'
         case "stalled":
             return f'<line class="tl-stalled" x1="{middle:.0f}" y1="{y - 7:.0f}" x2="{middle:.0f}" y2="{y + 7:.0f}"/>'
+        case "failed":
+            return f'<path class="tl-failed" d="M{middle - 7:.0f} {y:.0f}h7m1 -4l6 8m0 -8l-6 8"/>'
         case "over":
             return f'<path class="tl-over" d="M{middle - 3:.0f} {y - 7:.0f}v14l7 -7z"/>'
         case "end" | "end tl-bad":
@@ -303,6 +368,10 @@ def kinds(scene: Scene) -> Iterator[tuple[str, str]]:
     yield from sorted(bands)
     if any(mark.action == END for mark in scene.marks):
         yield "over", "end of a fault"
+    if scene.failures:
+        yield "failed", "message failed"
+    if any(value.text is None for value in scene.values):
+        yield "absent", "∅: absent"
     if any(life.end and life.expected for life in scene.lives):
         yield "end", "killed by the tool"
     if any(life.end and not life.expected for life in scene.lives):
@@ -354,6 +423,8 @@ def _moments(scene: Scene) -> Iterator[int]:
     for mark in scene.marks:
         yield from (mark.t_ns, mark.until_ns)
     yield from (death.t_ns for death in scene.deaths)
+    yield from (failure.t_ns for failure in scene.failures)
+    yield from (value.t_ns for value in scene.values if scene.from_ns <= value.t_ns <= scene.to_ns)
     yield from filter(None, (scene.healed_ns, scene.stalled_ns))
 
 

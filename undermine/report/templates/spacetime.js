@@ -2,7 +2,7 @@
 // Texts of a target become text nodes, never markup.
 (() => {
   const NS = "http://www.w3.org/2000/svg";
-  const GUTTER = 160, ROW = 30, SUBROW = 17, CLIENT = 20, TOP = 8, LABEL = 17, AXIS = 40, HIT = 7;
+  const GUTTER = 160, ROW = 30, SUBROW = 17, CLIENT = 20, TOP = 8, LABEL = 17, AXIS = 40, HIT = 7, TRACK = 17, TOGETHER = 14;
   const LABELS_MAX = 24, CHAIN_MAX = 40, CAUSED_MAX = 300;
   const STEPS = [1, 2, 5];
   // How operations on stores are linked; the first two are causes, the others dependences. Words for the later operation,
@@ -61,7 +61,7 @@
       this.mb = picture.messages.b;
       this.open = new Set();
       this.hidden = new Set(picture.groups.map((g, i) => (g.hidden ? i : -1)).filter((i) => i >= 0));
-      this.with = { messages: true, edges: false, stores: false };
+      this.with = { messages: true, failures: true, edges: false, stores: false };
       this.query = "";
       this.pinned = -1;
       this.lanesOf = picture.subs.map(([lane]) => lane);
@@ -121,6 +121,7 @@
       this.count = html("span", "st-count");
       this.bar.append(this.count);
       this.check("messages", "messages", this.ma.length);
+      this.check("failures", "failed messages", this.p.failures.length);
       this.check("edges", "hand-overs and waits", this.p.edges.a.length);
     }
 
@@ -182,7 +183,7 @@
       const shapes = {
         fault: ["path", { d: "M8 1l6 7l-6 7l-6 -7z" }], healed: ["path", { d: "M8 1v14" }], stalled: ["path", { d: "M8 1v14" }],
         death: ["path", { d: "M3 4h10l-5 7z" }], well: ["circle", { cx: 8, cy: 8, r: 3.6 }], ill: ["circle", { cx: 8, cy: 8, r: 3.6 }],
-        over: ["path", { d: "M5 1v14l7 -7z" }], end: ["path", { d: "M4 4l8 8m0 -8l-8 8" }],
+        over: ["path", { d: "M5 1v14l7 -7z" }], failed: ["path", { d: "M1 8h7m1 -4l6 8m0 -8l-6 8" }], end: ["path", { d: "M4 4l8 8m0 -8l-8 8" }],
       };
       const [name, attributes] = shapes[kind.split(" ")[0]] || ["rect", { x: 1, y: 3, width: 14, height: 10, rx: 2 }];
       svg(name, { class: `tl-${kind}`, ...attributes }, to);
@@ -356,13 +357,14 @@
       this.p.lanes.forEach((lane, i) => {
         const h = lane.kind === "client" && !this.used.has(i) ? CLIENT : ROW;
         laneRow.push(rows.length);
-        rows.push({ lane: i, sub: -1, y, h, name: lane.name });
+        const all = h + TRACK * this.p.tracks[i].length;
+        rows.push({ lane: i, sub: -1, y, h, all, name: lane.name });
         for (const sub of lane.subs) rowOf[sub] = rows.length - 1;
-        y += h;
+        y += all;
         if (!this.open.has(i)) return;
         for (const sub of lane.subs) {
           rowOf[sub] = rows.length;
-          rows.push({ lane: i, sub, y, h: SUBROW, name: this.p.subs[sub][1] });
+          rows.push({ lane: i, sub, y, h: SUBROW, all: SUBROW, name: this.p.subs[sub][1] });
           y += SUBROW;
         }
       });
@@ -380,12 +382,15 @@
       this.svg.setAttribute("viewBox", `0 0 ${this.width} ${height}`);
       this.drawGround();
       const clip = svg("svg", { x: GUTTER, y: 0, width: this.right - GUTTER, height: this.bottom, viewBox: `${GUTTER} 0 ${this.right - GUTTER} ${this.bottom}` }, this.svg);
+      for (const [start, end] of this.p.cuts) svg("rect", { class: "tl-cut-time", x: this.x(start), y: this.top, width: Math.max(1, this.x(end) - this.x(start)), height: this.bottom - this.top }, clip);
       this.drawLives(clip);
       this.drawClients(clip);
       if (this.with.edges) this.drawEdges(clip, this.p.edges, (kind) => `st-${this.p.edgeKinds[kind][1]}`);
       if (this.with.stores) this.drawEdges(clip, this.p.stores, (kind) => (kind < DEPENDS ? "st-given" : "st-depends"));
       this.drawEvents(clip);
       if (this.with.messages) this.drawMessages(clip);
+      this.drawValues(clip);
+      this.drawFailures(clip);
       this.drawTool(clip);
       this.drawPinned(clip);
       this.drawLabels();
@@ -406,8 +411,9 @@
     drawGround() {
       this.rows.forEach((row) => {
         const kind = row.sub < 0 ? (row.lane % 2 ? "" : "tl-stripe") : "st-sub";
-        if (kind) svg("rect", { class: kind, x: 0, y: row.y, width: this.width, height: row.h }, this.svg);
+        if (kind) svg("rect", { class: kind, x: 0, y: row.y, width: this.width, height: row.all }, this.svg);
         this.drawName(row);
+        if (row.sub < 0) this.p.tracks[row.lane].forEach((label, k) => this.drawTrackName(row, label, k));
       });
       const span = this.to - this.from, least = (span * 90) / (this.right - GUTTER);
       let step = 1, k = 0;
@@ -429,6 +435,12 @@
       const room = inner ? 22 : 18;
       text.textContent = row.name.length > room ? `${row.name.slice(0, room / 2)}…${row.name.slice(1 - room / 2)}` : row.name;
       svg("title", {}, text).textContent = inner ? row.name : `${lane.name}${lane.note ? `: ${lane.note}` : ""}`;
+    }
+
+    drawTrackName(row, label, k) {
+      const text = svg("text", { class: "st-sub-name", x: 26, y: row.y + row.h + k * TRACK + 9 }, this.svg);
+      text.textContent = this.short(label, 22);
+      svg("title", {}, text).textContent = label;
     }
 
     drawLives(to) {
@@ -531,6 +543,45 @@
       if (lines.length <= LABELS_MAX) this.nameMessages(to, lines);
     }
 
+    /** The values of variables: equal ones have the same colour on all nodes. */
+    drawValues(to) {
+      for (const [lane, track, start, end, words, colour] of this.p.values) {
+        const row = this.rows[this.laneRow[lane]], y = row.y + row.h + track * TRACK - 3;
+        const a = Math.max(this.x(start), GUTTER), b = Math.min(this.x(end), this.right);
+        if (b < GUTTER || a > this.right) continue;
+        svg("rect", { class: `tl-value ${colour < 0 ? "tl-absent" : `tl-v${colour}`}`, x: a, y, width: Math.max(2, b - a - 1), height: TRACK - 2, rx: 2 }, to);
+        const room = Math.floor((b - a - 8) / 6.6);
+        if (room >= Math.min(words.length, 4)) svg("text", { class: "tl-value-text", x: a + 4, y: y + 11 }, to).textContent = this.short(words, room);
+      }
+    }
+
+    /** Broken arrows for the messages that a partition stopped. Those that lie close together share one, with their number. */
+    drawFailures(to) {
+      const groups = [], last = {};
+      this.crosses = groups;
+      if (!this.with.failures) return;
+      for (const [a, b, t, words] of this.p.failures) {
+        const x = this.x(t), key = `${a} ${b}`;
+        if (x < GUTTER || x > this.right || (this.query && !this.p.texts[words].toLowerCase().includes(this.query))) continue;
+        if (!last[key] || x - last[key].x > TOGETHER) groups.push(last[key] = { a, b, x, first: t, kinds: new Map(), number: 0 });
+        const group = last[key];
+        group.number++;
+        group.last = t;
+        group.kinds.set(words, (group.kinds.get(words) || 0) + 1);
+      }
+      let path = "", signs = "";
+      for (const group of groups) {
+        const one = this.rows[this.laneRow[group.a]], other = this.rows[this.laneRow[group.b]], way = Math.sign(other.y - one.y) || 1;
+        const y = one.y + one.h / 2 + way * 7, until = other.y + other.h / 2 - way * 17, x = group.x;
+        Object.assign(group, { top: Math.min(y, until) - 4, bottom: Math.max(y, until) + 4 });
+        path += `M${x.toFixed(1)} ${y}V${until}`;
+        signs += `M${(x - 3.5).toFixed(1)} ${until - 3.5}l7 7m0 -7l-7 7`;
+        if (group.number > 1) svg("text", { class: "st-kind st-failed-number", x: x + 6, y: until + 4 }, to).textContent = group.number;
+      }
+      if (path) svg("path", { class: "st-failed", d: path }, to);
+      if (signs) svg("path", { class: "tl-failed", d: signs }, to);
+    }
+
     nameMessages(to, lines) {
       const taken = [];
       for (const [m, ax, ay, bx, by] of lines) {
@@ -577,7 +628,7 @@
       for (const [lane, t, answer] of health) svg("circle", { class: answer ? "tl-ill" : "tl-well", cx: this.x(t), cy: middle(lane) + 11, r: 3.2 }, to);
       for (const [lane, t, until, , , , band] of marks) {
         const x = this.x(t), y = middle(lane);
-        if (!band) { svg("path", { class: "tl-over", d: `M${x} ${y - 10}v20l8 -10z` }, to); continue; }
+        if (!band) { this.upright(to, t, "tl-over-line"); svg("path", { class: "tl-over", d: `M${x} ${y - 10}v20l8 -10z` }, to); continue; }
         this.upright(to, t, "tl-fault-line");
         if (until > t) svg("rect", { class: `tl-${band}`, x, y: y - 6, width: Math.max(2, this.x(until) - x), height: 12 }, to);
         svg("path", { class: "tl-fault", d: `M${x} ${y - 10}l9 10l-9 10l-9 -10z` }, to);
@@ -642,6 +693,10 @@
         const row = this.rows[this.laneRow[m[0]]];
         if (Math.abs(this.x(m[1]) - x) < 9 && Math.abs(row.y + row.h / 2 - y) < 11) return { mark: m };
       }
+      const failed = this.crosses.filter((group) => y >= group.top && y <= group.bottom && Math.abs(group.x - x) < 5);
+      if (failed.length) return { failed: failed.reduce((one, other) => (Math.abs(other.x - x) < Math.abs(one.x - x) ? other : one)) };
+      const value = this.hitValue(x, y);
+      if (value) return { value };
       const row = this.rowAt(y);
       let best = null, distance = HIT;
       if (row) {
@@ -654,6 +709,13 @@
       }
       best = this.hitLine(x, y) || (row && this.hitBar(row, x));
       return best || null;
+    }
+
+    hitValue(x, y) {
+      return this.p.values.find(([lane, track, start, end]) => {
+        const row = this.rows[this.laneRow[lane]], top = row.y + row.h + track * TRACK - 3;
+        return y >= top && y < top + TRACK - 2 && this.x(start) <= x && Math.max(this.x(end), this.x(start) + 2) >= x;
+      });
     }
 
     hitLine(x, y) {
@@ -687,6 +749,8 @@
       this.tip.textContent = "";
       if (found.event !== undefined) this.describe(this.tip, found.event, 6);
       else if (found.message !== undefined) this.describeMessage(this.tip, found.message);
+      else if (found.failed) this.describeFailed(this.tip, found.failed);
+      else if (found.value) this.describeValue(this.tip, found.value);
       else if (found.op) this.tip.append(html("b", "", found.op[4]), html("p", "", found.op[5]));
       else this.tip.append(html("b", "", `injected: ${found.mark[3]}`), html("p", "", found.mark[4]));
       const box = this.box.getBoundingClientRect(), wide = this.tip.offsetWidth, high = this.tip.offsetHeight;
@@ -734,6 +798,17 @@
       this.line(to, "to", `${lanes[subs[events.s[b]][0]].name} at ${this.at(this.moment(b))}, ${duration(this.moment(b) - this.t[a])} later`);
       if (messages.bytes[m]) this.line(to, "size", `${messages.bytes[m].toLocaleString("en")} bytes`);
       this.line(to, "handled by", texts[messages.handler[m]]);
+    }
+
+    describeFailed(to, { a, b, first, last, number, kinds }) {
+      to.append(html("b", "st-wrong", `${number === 1 ? "failed" : `${number} failed`}: ${this.p.lanes[a].name} → ${this.p.lanes[b].name}`));
+      this.line(to, "at", number === 1 ? this.at(first) : `${this.at(first)} to ${this.at(last)}`);
+      for (const [words, times] of kinds) this.line(to, times > 1 ? `${times} ×` : "", this.p.texts[words]);
+    }
+
+    describeValue(to, [lane, track, start, end, words]) {
+      to.append(html("b", "", `${this.p.lanes[lane].name}.${this.p.tracks[lane][track]} = ${words}`));
+      this.line(to, "from", `${this.at(start)}, for ${duration(end - start)}`);
     }
 
     chain(i) {
