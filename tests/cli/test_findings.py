@@ -71,6 +71,12 @@ def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: py
     assert "new 3" not in text
 
 
+def test_a_partition_is_shown_with_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, finding(), finding(2), partition_ends={"F1": "lasted 0.518 s, until clients had finished"})
+    assert text.count("partition") == 1
+    assert "   partition lasted 0.518 s, until clients had finished\n   seen " in text
+
+
 def test_every_symptom_is_shown_with_its_rate(capsys: pytest.CaptureFixture[str]) -> None:
     shown = (ShownSymptom("acknowledged put lost", 3), ShownSymptom("worker ends by itself with exit code 0", 2))
     text = said(capsys, finding(symptoms=shown))
@@ -84,10 +90,10 @@ def test_markup_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[s
     verdict = Verdict("fail", HOSTILE, "s", (HOSTILE,), "ledger")
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
     hostile = finding(title=HOSTILE, symptom="s", plan=plan, verdicts=(verdict,), variants=(Variant("", plan, 2),))
-    text = said(capsys, hostile, remarks={"F1": HOSTILE}, new_logs={"F1": [HOSTILE]})
+    text = said(capsys, hostile, remarks={"F1": HOSTILE}, new_logs={"F1": [HOSTILE]}, partition_ends={"F1": HOSTILE})
     text += said(capsys, finding(title=HOSTILE, suppressed=HOSTILE))
     assert text.replace("\n", "").isprintable()
-    assert text.count("[bold red]x") == 8
+    assert text.count("[bold red]x") == 9
 
 
 @pytest.mark.parametrize(

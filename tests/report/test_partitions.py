@@ -13,6 +13,7 @@ from report_campaigns import CampaignMaker, at_s, event, record
 
 from undermine.analysis.trace_analysis import plain
 from undermine.analysis.trace_summary import summary
+from undermine.api import partition_ends
 from undermine.model.columns import Columns
 from undermine.model.event import Event, Trace
 from undermine.model.faults import Partition
@@ -245,6 +246,19 @@ def test_the_card_shows_the_partition(tmp_path: Path) -> None:
     assert "Messages that failed" in shown
     assert "<script>alert" not in shown
     assert "&lt;script&gt;alert(1)" in shown
+
+
+def test_the_terminal_gets_the_end_of_the_run_that_shows_the_finding(tmp_path: Path) -> None:
+    maker = CampaignMaker(tmp_path / "c")
+    runs = [maker.run("cofi", made.plan, made=made) for made in (cut_run(), cut_run(ended=False))]
+    both = [
+        Finding(f"F{run}", "s", "t", cut_run().plan, (run,), ("cofi",), (), shown_by=run) for run in (*runs, 77)
+    ]
+    assert partition_ends(maker.store, both) == {
+        "F1": f"ended after 0.500 s, before s1 connected to s2 ({ASK}), while status[s3] was ∅ on s1 and LEFT on s3",
+        "F2": "lasted 0.500 s, until clients had finished",
+    }
+    maker.close()
 
 
 @pytest.fixture(scope="module")

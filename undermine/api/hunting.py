@@ -12,7 +12,7 @@ import msgspec
 from undermine import plugins
 from undermine.analysis.coverage import CoverageSample, Reached, coverage_of
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
-from undermine.api.stored import new_logs, remarks, today
+from undermine.api.stored import new_logs, partition_ends, remarks, today
 from undermine.campaign.limits import Limits
 from undermine.campaign.running import Listener
 from undermine.config.load import load
@@ -36,6 +36,8 @@ class HuntResult(msgspec.Struct, frozen=True):
     """By a finding's id: how it was suppressed, if that suppression has ended."""
     new_logs: dict[str, tuple[str, ...]] = {}
     """By a finding's id: log lines of the run that shows it best, which no correct run has."""
+    partition_ends: dict[str, str] = {}
+    """By a finding's id: how the partitions of the run that shows it best ended."""
     covered: dict[str, int] = {}
     """By strategy: the number of its plans that other runs had already tried."""
     growth: tuple[CoverageSample, ...] = ()
@@ -97,6 +99,7 @@ def hunt(
             duration_s=time.monotonic() - begun,
             remarks=remarks(config, found),
             new_logs=new_logs(store, found),
+            partition_ends=partition_ends(store, found),
             covered=store.covered(),
             growth=coverage.growth,
         )

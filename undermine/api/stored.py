@@ -20,10 +20,12 @@ from undermine.exchange import manifest
 from undermine.exchange import suppressions as suppression_file
 from undermine.exchange.evidence import Seen
 from undermine.model.errors import UserError
+from undermine.model.faults import Partition
 from undermine.model.finding import Finding, landings
+from undermine.report.partitions import cuts_of, end_of
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
 from undermine.store.database import CampaignStore
-from undermine.store.rundir import RunDir, load_view
+from undermine.store.rundir import RunDir, load_record, load_view
 
 
 def today() -> datetime.date:
@@ -69,6 +71,17 @@ def new_logs(store: CampaignStore, found: Sequence[Finding]) -> dict[str, tuple[
         if news := news_of(store.verdicts(_shown_by(finding))):
             lines[finding.id] = news
     return lines
+
+
+def partition_ends(store: CampaignStore, found: Sequence[Finding]) -> dict[str, str]:
+    """By finding id: how the partitions of the run that shows the finding best ended. Other findings are left out."""
+    ends = {}
+    for finding in found:
+        if any(isinstance(step.fault, Partition) for step in finding.plan.steps):
+            with contextlib.suppress(UserError):  # its folder is gone
+                record = load_record(RunDir(store.runs_dir / f"{_shown_by(finding):06d}"))
+                ends[finding.id] = "; ".join(end_of(record, cut) for cut in cuts_of(record))
+    return {finding: text for finding, text in ends.items() if text}
 
 
 def remarks(config: Config, found: Sequence[Finding]) -> dict[str, str]:

@@ -23,11 +23,12 @@ def show_findings(
     options: str = "",
     remarks: Mapping[str, str] | None = None,
     new_logs: Mapping[str, Sequence[str]] | None = None,
+    partition_ends: Mapping[str, str] | None = None,
 ) -> None:
     """Print the findings, the most certain first.
 
-    `options` are the options with which later commands find this campaign. `remarks` and `new_logs` are by finding id: a note,
-    and the log lines that no correct run has.
+    `options` are the options with which later commands find this campaign. `remarks`, `new_logs` and `partition_ends` are by
+    finding id: a note, the log lines that no correct run has, and how the partitions of its run ended.
     """
     out = console()
     if all(finding.dropped and not finding.suppressed for finding in findings):
@@ -45,7 +46,7 @@ def show_findings(
         out.print(f"\n[bold red]{finding.id}[/bold red] {plain(finding.title)}{doubt}")
         if remark := (remarks or {}).get(finding.id):
             out.print(f"   note      {plain(remark)}")
-        for name, text in _finding_lines(finding):
+        for name, text in _finding_lines(finding, (partition_ends or {}).get(finding.id, "")):
             out.print(f"   {name:<9} {plain(text)}")
         for line in (new_logs or {}).get(finding.id, ())[:_NEW_LINES_MAX]:
             out.print(f"   new log   {plain(line)}")
@@ -86,8 +87,10 @@ def _doubt_words(finding: Finding) -> str:
     return "" if finding.believed else "not reproduced"
 
 
-def _finding_lines(finding: Finding) -> Iterator[tuple[str, str]]:
+def _finding_lines(finding: Finding, partition_end: str) -> Iterator[tuple[str, str]]:
     yield "injected", finding.plan.words(finding.lasted)
+    if partition_end:
+        yield "partition", partition_end
     by = ", ".join(finding.strategies)
     faults = f", with {', '.join(finding.faults)}" if finding.faults else ""
     yield "seen", f"in {count(len(finding.runs), 'run')}{f', by {by}' if by else ''}{faults}"

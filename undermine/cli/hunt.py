@@ -147,7 +147,7 @@ def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
 def show_hunt(result: api.HuntResult, page: Path, options: str = "") -> None:
     """Print the findings, the number of runs, coverage and the path of the report."""
     out = console()
-    show_findings(result.findings, options, result.remarks, result.new_logs)
+    show_findings(result.findings, options, result.remarks, result.new_logs, result.partition_ends)
     statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(result.statuses.items()))
     runs = count(sum(result.statuses.values()), "run")
     out.print(f"\n{runs} in this campaign ({statuses}); this session took {result.duration_s:.0f} s")

@@ -60,12 +60,13 @@ def report(
     remarks = api.remarks(loaded, findings)
     with api.open_store(api.campaign_dir(loaded, campaign)) as store:
         new_logs = api.new_logs(store, findings)
+        ends = api.partition_ends(store, findings)
         coverage = api.coverage_of(store)
     if json:
         said = {"report": str(page), "findings": judged(findings), "remarks": remarks, "new_logs": new_logs}
-        print_json({**said, "coverage": coverage.reached, "growth": coverage.growth})
+        print_json({**said, "partition_ends": ends, "coverage": coverage.reached, "growth": coverage.growth})
     else:
-        show_findings(findings, later_options(config, campaign), remarks, new_logs)
+        show_findings(findings, later_options(config, campaign), remarks, new_logs, ends)
         show_coverage(coverage.reached)
         typer.echo(f"report: {page}")
     # a suspicion counts too: no re-run follows a report

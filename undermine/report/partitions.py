@@ -258,7 +258,7 @@ def story(
     said = []
     for cut in cuts:
         step = record.plan.steps[cut.step]
-        said.append(f"{_began(cut, step, origin_ns)} {_failed(cut, failures)}{_ended(record, cut)}")
+        said.append(f"{_began(cut, step, origin_ns)} {_failed(cut, failures)}The partition {end_of(record, cut)}.")
     end_ns = max((value.until_ns for value in values), default=0)
     last = sorted((value.node, value.label, value.words) for value in values if value.until_ns == end_ns)
     if cuts and last:
@@ -289,20 +289,17 @@ def _failed(cut: Cut, failures: Sequence[Failure]) -> str:
     return f"{count(number, 'message or connection', 'messages and connections')} failed. " if number else ""
 
 
-def _ended(record: RunRecord, cut: Cut) -> str:
-    lasted = f"{(cut.ended_ns - cut.begun_ns) / 1e9:.3f} s"
-    if where := end_words(record, cut.step):
-        return f"The partition ended after {lasted}, {where}."
-    return f"The partition lasted {lasted}, {UNTIL.get(record.heal_reason, 'until everything was healed')}."
+def end_of(record: RunRecord, cut: Cut) -> str:
+    """`ended after 0.104 s, before s1 connected to s2 (gossip:Gossip._ask), while status[s3] was ∅ on s1 and NORMAL on s2`, or
+    `lasted 0.518 s, until clients had finished`."""
+    spent = f"{(cut.ended_ns - cut.begun_ns) / 1e9:.3f} s"
+    until = record.plan.steps[cut.step].until
+    if cut.end is not None and until is not None:
+        return f"ended after {spent}, {_where(cut.end, until)}"
+    return f"lasted {spent}, {UNTIL.get(record.heal_reason, 'until everything was healed')}"
 
 
-def end_words(record: RunRecord, number: int) -> str:
-    """`before s1 connected to s2 (gossip:Gossip._ask), while status[s3] was ∅ on s1 and NORMAL on s2`; "" if it lasted until
-    healing."""
-    moment = next((moment for moment in record.ended if moment.step == number), None)
-    until = record.plan.steps[number].until
-    if moment is None or until is None:
-        return ""
+def _where(moment: Moment, until: Trigger) -> str:
     point = moment.point
     receiver = receiver_of(point.get("op"), point.get("target"))
     did = f"{_DID.get(point.get('op'), point.get('op'))} {receiver or point.get('target')}".rstrip()
