@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from bench.news import print_news
+from bench.recording import without_variables
 from undermine import api
 from undermine.campaign.running import Notice
 from undermine.config.load import load
@@ -114,8 +115,8 @@ def cases() -> dict[str, Case]:
 
 
 def configuration(case: Case, params: dict[str, str]) -> Config:
-    """The pack's configuration for this release, with the case's faults."""
-    config = load(EXAMPLES / case.pack, params)
+    """The pack's configuration for this release, with the case's faults, and without variables, which could give a bug away."""
+    config = without_variables(load(EXAMPLES / case.pack, params))
     faults = msgspec.convert({**msgspec.to_builtins(config.faults), **case.faults}, Faults)
     return msgspec.structs.replace(config, faults=faults)
 

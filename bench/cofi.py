@@ -26,7 +26,7 @@ import msgspec
 from bench.fcatch import configuration, hunt_of, hunted
 from bench.options import duration, some_of
 from bench.processes import set_up
-from bench.recording import Kind, Recording, recorded, slowdown
+from bench.recording import Kind, Recording, recorded, slowdown, without_variables
 from bench.sieve import cell_of
 from bench.sieve_tables import Cell, Points, Report
 from bench.table import table
@@ -83,11 +83,6 @@ class Row(msgspec.Struct, frozen=True):
 
 
 # --- one target
-
-
-def without_variables(config: Config) -> Config:
-    roles = {name: msgspec.structs.replace(role, variables={}) for name, role in config.roles.items()}
-    return msgspec.structs.replace(config, variables={}, roles=roles)
 
 
 def only_partitions(config: Config) -> Config:

@@ -73,3 +73,9 @@ def slowdown(recording: Mapping[str, Recording], kind: str, plain: str) -> dict[
         name: round(statistics.median(getattr(recording[kind], name)) / statistics.median(getattr(recording[plain], name)), 2)
         for name in Recording.__struct_fields__
     }
+
+
+def without_variables(config: Config) -> Config:
+    """The same configuration, with agents that read no variables."""
+    roles = {name: msgspec.structs.replace(role, variables={}) for name, role in config.roles.items()}
+    return msgspec.structs.replace(config, variables={}, roles=roles)

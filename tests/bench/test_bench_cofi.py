@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from bench import cofi as bench
-from bench.recording import Recording
+from bench.recording import Recording, without_variables
 from bench.sieve_tables import Cell, Report
 from undermine.config.load import load
 
@@ -54,7 +54,7 @@ def test_parts_that_did_not_run_have_no_table() -> None:
 def test_agents_read_no_variables_in_runs_that_are_compared_with_those_that_do() -> None:
     config = load(pathlib.Path(__file__).resolve().parents[2] / "examples" / "granary")
     assert config.variable_names
-    assert not bench.without_variables(config).variable_names
+    assert not without_variables(config).variable_names
 
 
 def test_the_options_name_known_targets_and_parts(capsys: pytest.CaptureFixture[str]) -> None:
