@@ -84,6 +84,7 @@ class FakeTool:
         self.steps: list[dict[str, Any]] = []
         self.node, self.incarnation = "s1", 1
         self.variables: list[dict[str, Any]] = []
+        self.survey = False
         self.more_config: dict[str, Any] = {}
         self.accelerators = ""
         # Not below the test's folder: paths of Unix sockets must be short.
@@ -199,6 +200,7 @@ class FakeTool:
             "operations": [],
             "adapters": [],
             "variables": self.variables,
+            "survey": self.survey,
             "steps": self.steps,
             **self.more_config,
         }

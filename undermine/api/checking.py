@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from undermine import plugins
+from undermine.analysis.agreement.suggestions import Suggestions
 from undermine.analysis.contents import Contents
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.api.opening import build_agents, opened, silent
@@ -72,6 +73,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     """The variables of the configuration that no node has."""
     forecast: Forecast = Forecast()
     """How many plans each strategy would reach in a hunt."""
+    suggestions: Suggestions | None = None
+    """The variables that survey runs suggest; None without `suggest`."""
 
     @property
     def unproved(self) -> tuple[str, ...]:
@@ -83,9 +86,9 @@ class CheckResult(msgspec.Struct, frozen=True):
         return sum(self.durations_s) / len(self.durations_s) if self.durations_s else 0.0
 
 
-def check(config: Config, listener: Listener = silent, *, prove: bool = False) -> CheckResult:
+def check(config: Config, listener: Listener = silent, *, prove: bool = False, suggest: bool = False) -> CheckResult:
     """Run the workload at least three times without faults and report what is observable; with `prove`, also which
-    checkers can fail."""
+    checkers can fail; with `suggest`, also which attributes of the target could be variables."""
     folder = config.dir / "check"
     runs = max(_BASELINE_RUNS_MIN, config.hunt.baseline_runs)
     config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=runs))
@@ -103,11 +106,13 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             folder_of_last = campaign.plan_runner.folder(last.record.id)
             prover = Prover(engine, last, folder_of_last, campaign.plan_runner.checkers, listener)
             proofs = prover.prove(folder / "prove")
+        durations = tuple(row["timing"]["total_s"] for row in store.run_rows())
+        suggestions = campaign.surveying.run() if suggest else None
         return CheckResult(
             abilities=tuple(abilities()),
             agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
             recurrence=recurrence(points, runs),
-            durations_s=tuple(row["timing"]["total_s"] for row in store.run_rows()),
+            durations_s=durations,
             possible_faults=sum(not each.skipped for each in possible_faults),
             skipped=count_reasons(possible_faults),
             problems=last.trace.problems,
@@ -119,6 +124,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False) -
             proofs=proofs,
             variables=tuple(values_at_end(config, last)) if config.metadata else (),
             unmatched=campaign.preparing.unmatched_variables(),
+            suggestions=suggestions,
             forecast=campaign.forecast(
                 {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},
                 Limits(config.hunt.budget, jobs=config.hunt.jobs_for(os.cpu_count() or 1)),

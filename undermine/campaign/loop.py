@@ -36,6 +36,7 @@ from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposal, Proposing
 from undermine.campaign.running import LEARNT_FROM, JudgedRun, Listener, PlanRunner
 from undermine.campaign.stored_plans import note_counted_only
+from undermine.campaign.surveying import Surveying
 from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
 from undermine.model.faults import FaultLimits
@@ -97,6 +98,7 @@ class Campaign:
     ) -> None:
         self.plan_runner = PlanRunner(engine, store, checkers, listener)
         self.preparing = Preparing(engine, store, self.plan_runner, self.fault_limits, helpers.catch_up)
+        self.surveying = Surveying(engine.config, store, self.plan_runner)
         self.confirming = Confirming(engine, store, self.plan_runner, suppression_of)
         self.proposing = Proposing(engine, store)
         self._engine = engine

@@ -220,6 +220,8 @@ class PlanRunner:
         one operation, so it has the usual limits."""
         if slot.kind is RoundKind.REALISM:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
+        if slot.kind is RoundKind.SURVEY:
+            return Conditions(observe_all=True, survey=True)
         if slot.kind not in _PATIENT:
             learnt_from = slot.kind in LEARNT_FROM
             asked = self._asked if learnt_from else self._store.meta(_WISHES, {}).get(slot.strategy, ())

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from undermine import api
+from undermine.analysis.agreement.suggestions import Suggestions
 from undermine.cli.console import console, plain
 from undermine.cli.options import (
     HERE,
@@ -25,6 +26,7 @@ from undermine.runtimes.table import RUNTIMES
 _SLOWEST_SHOWN = 5
 _NAME_WIDTH_MAX = 40
 _VARIABLES_SHOWN = 60
+_SUGGESTED_MAX = 10
 
 
 def check(
@@ -33,6 +35,9 @@ def check(
     prove_checkers: Annotated[
         bool, typer.Option("--prove-checkers", help="Break the cluster on purpose and show which checkers notice.")
     ] = False,
+    suggest_variables: Annotated[
+        bool, typer.Option("--suggest-variables", help="Look for variables of the nodes, and print a block for undermine.toml.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also list what the agents cannot observe.")] = False,
     json: JsonOption = False,
 ) -> int:
@@ -40,16 +45,19 @@ def check(
 
     Reports what this machine allows, which agents loaded, how stable the runs are, and how long a hunt takes. With
     `--prove-checkers` it also kills a node, causes a hang, loses data and changes answers; it exits with 1 if a checker
-    notices none of these. If no node has one of the configured variables, it says why and exits with 2.
+    notices none of these. If no node has one of the configured variables, it says why and exits with 2. With
+    `--suggest-variables` it makes two more runs, in which agents look for attributes that nodes usually agree about, and
+    prints the best of them.
 
     Examples:
 
     - `undermine check`
+    - `undermine check --suggest-variables`
     - `undermine check -c my-system --prove-checkers`
     """
     loaded = load_config(config, params)
     with listening(json, title="check") as listener:
-        result = api.check(loaded, listener, prove=prove_checkers)
+        result = api.check(loaded, listener, prove=prove_checkers, suggest=suggest_variables)
     if json:
         print_json(result)
     else:
@@ -74,6 +82,28 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
     if result.proofs:
         _show_proofs(out, result)
     _show_variables(out, result)
+    if result.suggestions is not None:
+        for line in _suggestion_lines(result.suggestions):
+            out.print(line, soft_wrap=True, highlight=False)
+
+
+def _suggestion_lines(suggestions: Suggestions) -> Iterator[str]:
+    """The suggested variables as a part of `undermine.toml`."""
+    best = suggestions.best[:_SUGGESTED_MAX]
+    if not best:
+        yield f"[yellow]no variables to suggest[/yellow]: agents looked at {suggestions.paths:,} attributes"
+        for reason, count in sorted(suggestions.dropped.items(), key=lambda item: -item[1]):
+            yield f"  {count:,}: {reason}"
+        return
+    yield f"variables that nodes usually agree about, of {suggestions.paths:,} attributes, the best first:"
+    for role in sorted({role for one in best for role in one.roles or ("",)}):
+        yield ""
+        yield plain(f"[roles.{role}.variables]" if role else "[variables]")
+        for one in best:
+            if role in (one.roles or ("",)):
+                yield plain(f'{one.name} = "{one.path}"  # {one.why}')
+    yield ""
+    yield "paste the lines that mean something to you into undermine.toml and run `undermine hunt`"
 
 
 def _show_agents(out: Console, result: api.CheckResult, *, verbose: bool) -> None:

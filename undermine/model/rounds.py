@@ -12,6 +12,8 @@ class RoundKind(StrEnum):
     """A strategy proposed them: experiments."""
     BASELINE = "baseline"
     """Fault-free runs."""
+    SURVEY = "survey"
+    """Fault-free runs that look for variables. Nothing else is learnt from them."""
     BENIGN = "benign"
     """One fault while the cluster is at rest."""
     CONFIRM = "confirm"

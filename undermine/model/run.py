@@ -95,6 +95,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """Agents also record tokens of the bytes that operations move."""
     labels: bool = False
     """Python agents also follow data through the program, and record which bytes the data of operations was made from."""
+    survey: bool = False
+    """Agents also look for attributes that could be variables, and record their values."""
     slow_s: float = 0.0
     """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
     sabotage: Sabotage = ""

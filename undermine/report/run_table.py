@@ -14,6 +14,7 @@ from undermine.store.database import CampaignStore
 
 _WHAT_FOR = {
     RoundKind.BASELINE: "fault-free",
+    RoundKind.SURVEY: "survey",
     RoundKind.BENIGN: "benign",
     RoundKind.CONFIRM: "confirmation",
     RoundKind.CONTROL: "control",

@@ -44,6 +44,7 @@ class AgentFiles:
         heap: bool = False,
         content: bool = False,
         labels: bool = False,
+        survey: bool = False,
     ) -> None:
         self._config = config
         self._run = run
@@ -55,6 +56,7 @@ class AgentFiles:
         self._heap = heap
         self._content = content
         self._labels = labels
+        self._survey = survey
 
     def make(self, info: NodeInfo, incarnation: int, cgroup: str = "") -> dict[str, Any]:
         """The configuration for the agents of this start of the node. `cgroup` is the node's folder in the cgroup tree."""
@@ -71,6 +73,7 @@ class AgentFiles:
             **({"heap": True} if self._heap else {}),
             **({"content": True} if self._content else {}),
             **({"labels": True} if self._labels else {}),
+            **({"survey": True} if self._survey else {}),
             **self._for_runtime(info, role),
             **self._contents_of(info.id),
             "variables": variables(self._config, info, slots),

@@ -114,7 +114,7 @@ class RunInProgress:
         self._spent: dict[str, float] = {}
         self._begun = time.monotonic()
         watched = {"observe_all": conditions.observe_all, "heap": conditions.heap, "content": conditions.content}
-        watched["labels"] = conditions.labels
+        watched |= {"labels": conditions.labels, "survey": conditions.survey}
         files = AgentFiles(config, run, nodes, plan, socket_path, contents, **watched)
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)

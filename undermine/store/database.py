@@ -43,6 +43,8 @@ _ODD_SQL = (  # the checker of logs passed the run but gave evidence
 )
 _STATUS_SQL = "CASE WHEN s.covered THEN 'fired' ELSE x.status END"
 """The status of a slot. All steps of a covered plan landed, though later steps of the covering run may not have fired."""
+_BY_KIND = (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SURVEY)
+"""The rounds whose runs are counted by their kind."""
 _CACHED_MAX = 1 << 15
 
 
@@ -376,12 +378,13 @@ class CampaignStore(Connection):
         return out
 
     def status_counts(self) -> dict[str, int]:
-        """The number of runs by status. Fault-free and benign runs, controls and realism checks are counted under their kind."""
+        """The number of runs by status. Fault-free and benign runs, controls, surveys and realism checks are counted under their
+        kind."""
         rows = self._all(
-            "SELECT CASE WHEN kind IN (?, ?) AND status != 'broken' THEN kind WHEN status != 'fired' THEN status "
+            "SELECT CASE WHEN kind IN (?, ?, ?) AND status != 'broken' THEN kind WHEN status != 'fired' THEN status "
             "WHEN kind = ? THEN 'fault-free' WHEN kind = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
             "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
-            *(kind.value for kind in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.BASELINE, RoundKind.BENIGN)),
+            *(kind.value for kind in (*_BY_KIND, RoundKind.BASELINE, RoundKind.BENIGN)),
         )
         return {status: int(count) for status, count in rows}
 

@@ -88,11 +88,12 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
     def _find_variables(self):
         """The variables of this node; None if there are none, as in most runs."""
         mine = [described for described in self.config.get("variables", ()) if described["node"] == self.config["node"]]
-        if not mine:
+        survey = self.config.get("survey", False)
+        if not mine and not survey:
             return None
         from undermine_agent.variables.samples import Variables
 
-        return Variables(self, mine)
+        return Variables(self, mine, survey)
 
     def _introduction(self) -> dict:
         config = self.config

@@ -11,7 +11,7 @@ Agents record a value when it has changed. Three rules fill the gaps:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -121,6 +121,22 @@ class Samples:
     def nodes(self, name: str) -> tuple[str, ...]:
         """The nodes that have a variable."""
         return tuple(sorted({variable.node for variable in self.variables if variable.name == name}))
+
+    def only(self, names: Collection[str]) -> Samples:
+        """The values of these names alone."""
+        chosen = [number for number, variable in enumerate(self.variables) if variable.name in names]
+        changes = [np.arange(self.begin[number], self.begin[number + 1]) for number in chosen]
+        rows = np.concatenate([np.zeros(0, np.int64), *changes])
+        begin = np.cumsum([0, *map(len, changes)])
+        return replace(
+            self,
+            variables=tuple(self.variables[number] for number in chosen),
+            metadata={name: metadata for name, metadata in self.metadata.items() if name in names},
+            begin=begin,
+            place=self.place[rows],
+            t=self.t[rows],
+            value=self.value[rows],
+        )
 
     def metadata_of(self, variable: Variable) -> str:
         return self.metadata.get(variable.name, variable.name)

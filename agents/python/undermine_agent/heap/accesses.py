@@ -32,7 +32,6 @@ from undermine_agent.heap.names import (
     is_plain,
     key_text,
     looked_up,
-    target_modules,
 )
 from undermine_agent.heap.rewriting import (
     FIRST,
@@ -48,6 +47,7 @@ from undermine_agent.heap.rewriting import (
     WITH_SIZE,
 )
 from undermine_agent.interpreter import fast
+from undermine_agent.names.sites import target_modules
 from undermine_agent.names.subjects import Subject, content_of, mask
 
 RECORDS_MAX = 200_000

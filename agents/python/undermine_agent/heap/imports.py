@@ -16,10 +16,9 @@ import sys
 
 from undermine_agent.heap import rewriting
 from undermine_agent.heap.accesses import hooks
-from undermine_agent.heap.names import target_modules
 from undermine_agent.heap.rewriting import HOOK
 from undermine_agent.interpreter import forks
-from undermine_agent.names.sites import is_hosts
+from undermine_agent.names.sites import is_hosts, target_modules
 from undermine_agent.patching import rewriting as shared
 from undermine_agent.patching.patch import dressed
 

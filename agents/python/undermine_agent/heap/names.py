@@ -21,7 +21,7 @@ import sys
 from _collections import deque  # type: ignore[import-not-found]
 from itertools import count, islice
 
-from undermine_agent.names.sites import AGENT_DIR, is_hosts, module_name
+from undermine_agent.names.sites import AGENT_DIR, module_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -356,24 +356,3 @@ def _creator() -> str:
     while frame.f_code.co_name in ("__init__", "__new__", "__post_init__") and frame.f_back is not None:
         frame = frame.f_back
     return getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
-
-
-def target_modules(packages):
-    """Return a function that says whether a module is the target's own, by its name."""
-    known: dict = {}
-
-    def decide(name: str) -> bool:
-        if packages:
-            return name == "__main__" or any(name == each or name.startswith(each + ".") for each in packages)
-        if name.partition(".")[0] in ("undermine", "undermine_agent", "builtins"):
-            return False
-        path = getattr(sys.modules.get(name), "__file__", None)
-        return type(path) is str and is_hosts(path)
-
-    def counts(name: str) -> bool:
-        answer = known.get(name)
-        if answer is None:
-            answer = known[name] = decide(name)
-        return answer
-
-    return counts

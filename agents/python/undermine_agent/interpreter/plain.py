@@ -24,6 +24,7 @@ class _Slotted:
 
 
 _SLOT = type(_Slotted.__dict__["slot"])
+_name_of_slot = _SLOT.__dict__["__name__"].__get__
 
 
 def imported(module: str, name: str):
@@ -72,6 +73,20 @@ def own_values(owner) -> list:
         except AttributeError:
             pass
     return found
+
+
+def own_names(owner) -> list:
+    """The names of a module's entries, or of an object's own attributes and slots."""
+    kind = type(owner)
+    known = _kinds.get(id(kind)) or _kind_of(kind)
+    own = _dict_of_module(owner) if known.is_module else known.dict_of(owner)
+    found = list(own) if type(own) is dict else []
+    return found + [_name_of_slot(slot) for slot in known.slots]
+
+
+def classes_of(kind: type) -> tuple:
+    """A class and its bases, in the order in which attributes are looked up."""
+    return _mro_of(kind)
 
 
 class _Kind:

@@ -209,6 +209,27 @@ def is_tools(module: str) -> bool:
     return module == "undermine" or module.startswith("undermine.")
 
 
+def target_modules(packages):
+    """Return a function that says whether a module is the target's own, by its name."""
+    known: dict = {}
+
+    def decide(name: str) -> bool:
+        if packages:
+            return name == "__main__" or any(name == each or name.startswith(each + ".") for each in packages)
+        if name.partition(".")[0] in ("undermine", "undermine_agent", "builtins"):
+            return False
+        path = getattr(sys.modules.get(name), "__file__", None)
+        return type(path) is str and is_hosts(path)
+
+    def counts(name: str) -> bool:
+        answer = known.get(name)
+        if answer is None:
+            answer = known[name] = decide(name)
+        return answer
+
+    return counts
+
+
 def module_name(names: dict) -> str:
     """The module's name; for a module that `-m` runs, the name by which it is imported."""
     name = names.get("__name__")

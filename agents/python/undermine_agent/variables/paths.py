@@ -195,7 +195,13 @@ class Paths:
     def path(self, text: str) -> Path:
         module, _, rest = text.partition(":")
         name, accesses = parse(rest)
-        return Path(self.roots.setdefault((module, name), Root(module, name)), accesses)
+        return Path(self.root(module, name), accesses)
+
+    def root(self, module: str, name: str) -> Root:
+        found = self.roots.get((module, name))
+        if found is None:
+            found = self.roots[module, name] = Root(module, name)
+        return found
 
 
 def parse(path: str):

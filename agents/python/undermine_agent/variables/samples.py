@@ -58,7 +58,7 @@ class Variable:
 class Variables:
     """The variables of this node. Readings are numbered, so that a late thread never replaces a newer value by an older."""
 
-    def __init__(self, agent, descriptions):
+    def __init__(self, agent, descriptions, survey=False):
         paths = Paths()
         name_nodes(agent.config["addresses"])
         self.agent = agent
@@ -68,6 +68,11 @@ class Variables:
         self.last_ns = 0
         self.mine = [Variable(each["name"], paths.path(each["path"]), each["slots"]) for each in descriptions]
         self.roots = list(paths.roots.values())
+        self.survey: Any = None
+        if survey:
+            from undermine_agent.variables.survey import Survey
+
+            self.survey = Survey(agent.config["packages"], Variable, self._changed)
 
     def install(self, imports) -> None:
         """Watch the classes at which paths start, from the moment their modules are imported."""
@@ -103,6 +108,8 @@ class Variables:
                 variable.ever = True
             elif not variable.ever and not variable.discarded:
                 self._explain(variable)
+        if self.survey is not None:
+            self.survey.look(reading, stack, t_ns)
 
     def look_now(self) -> None:
         """Read all variables where no operation is recorded."""
@@ -152,6 +159,8 @@ class Variables:
 
     def after_fork(self) -> None:
         self.lock = _thread.allocate_lock()
+        if self.survey is not None:
+            self.survey.lock = _thread.allocate_lock()
 
 
 class _Before:
