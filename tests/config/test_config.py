@@ -256,6 +256,16 @@ def test_groups_of_the_file_and_built_in_groups(project: Path) -> None:
     ]
 
 
+def test_a_campaign_may_choose_its_variables(project: Path) -> None:
+    (project / "undermine.toml").write_text(MINIMAL)
+    before = load(project)
+    (project / "undermine.toml").write_text('variables = "auto"\n' + MINIMAL)
+    config = load(project)
+    assert (config.auto_variables, config.variables, before.auto_variables) == (True, {}, False)
+    chosen = msgspec.structs.replace(config, variables={"term": Variable("app:Node.term", "term")})
+    assert config.fingerprint() == chosen.fingerprint() != before.fingerprint()
+
+
 def test_variables_of_a_role_come_before_those_of_all(project: Path) -> None:
     text = (
         MINIMAL + "variables = {term = 'app.store:Store.term'}\n[variables]\nterm = 'app:term'\nrole = 'app:X.y[z]'\n"
@@ -348,6 +358,7 @@ MALFORMED = [
     ("+[variables]\nx = {metadata = 'm'}", "7: variables.x must be a path", "package.module:Class.attribute"),
     ("+[variables]\nx = {path = 'x'}", "7: variables.x.path must be a path", 'not "x"'),
     ("+[variables]\nx = {path = 'm:x', metadata = 1}", "7: variables.x.metadata must be a name", "not 1"),
+    ("+variables = 'auto'", "6: roles.store.variables must be a table, not", "auto"),
     ("+[variables]\nterm = 1", "7: variables.term must be a path", "not 1"),
     ("+[variables]\n'a.b' = 'm:x'", '7: variables."a.b" has the invalid variable name', "letters"),
     ("+variables = {term = 'm:'}", "6: roles.store.variables.term must be a path", "package.module:Class.attribute"),

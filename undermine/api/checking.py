@@ -22,6 +22,7 @@ from undermine.config.schema import Config
 from undermine.deployments.machine import Ability, abilities
 from undermine.model.baseline import Baseline
 from undermine.model.event import AgentInfo, Event
+from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView
 from undermine.protocols import Counted
 from undermine.runtimes.table import runtime_of
@@ -94,7 +95,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
     config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=runs))
     chosen = plugins.strategies(config)
     build_agents(config, listener)
-    with opened(config, folder, chosen, listener, fresh=True) as (campaign, store, engine):
+    with opened(config, folder, chosen, listener, fresh=True, survey=True) as (campaign, store, engine):
         campaign.refuse_unknown_policies()
         campaign.baseline()
         usual = campaign.preparing.learn()
@@ -106,7 +107,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             folder_of_last = campaign.plan_runner.folder(last.record.id)
             prover = Prover(engine, last, folder_of_last, campaign.plan_runner.checkers, listener)
             proofs = prover.prove(folder / "prove")
-        durations = tuple(row["timing"]["total_s"] for row in store.run_rows())
+        durations = tuple(row["timing"]["total_s"] for row in store.run_rows() if row["kind"] is not RoundKind.SURVEY)
         suggestions = campaign.surveying.run() if suggest else None
         return CheckResult(
             abilities=tuple(abilities()),

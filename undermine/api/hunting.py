@@ -84,7 +84,7 @@ def hunt(
         runs_max=config.hunt.max_runs if runs_max is None else runs_max,
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
     )
-    with opened(config, folder, chosen, listener) as (campaign, store, _):
+    with opened(config, folder, chosen, listener, survey=True) as (campaign, store, _):
         campaign.refuse_unknown_policies()  # raises before it becomes the latest campaign
         store.set_meta("identity", {**identity(config), "seed_said": seed})
         point_latest(config, folder)

@@ -1,4 +1,5 @@
-"""Opens a campaign so that runs can be added, and refuses to resume one under other conditions. Never starts a run."""
+"""Opens a campaign so that runs can be added, and refuses to resume one under other conditions. Starts no run, unless the
+campaign must choose its variables first."""
 
 from __future__ import annotations
 
@@ -8,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import undermine
 from undermine import plugins
 from undermine.api.helpers import helpers
 from undermine.api.stored import today
 from undermine.campaign.loop import Campaign
 from undermine.campaign.running import Listener, Notice
-from undermine.config.schema import Config, changes
+from undermine.config.schema import Config, Variable, changes
 from undermine.deployments.isolation import choose
 from undermine.deployments.sweep import sweep
 from undermine.exchange import suppressions
@@ -26,6 +29,8 @@ from undermine.store.campaign_dirs import open_store
 from undermine.store.database import CampaignStore
 
 _REASONS_MAX = 5
+_VARIABLES = "variables"
+"""The key under which the store keeps the variables that the campaign has chosen."""
 
 
 def silent(_: Notice) -> None:
@@ -39,17 +44,39 @@ def build_agents(config: Config, listener: Listener) -> None:
 
 @contextlib.contextmanager
 def opened(
-    config: Config, folder: Path, strategies: Sequence[Strategy], listener: Listener, *, fresh: bool = False
+    config: Config,
+    folder: Path,
+    strategies: Sequence[Strategy],
+    listener: Listener,
+    *,
+    fresh: bool = False,
+    survey: bool = False,
 ) -> Iterator[tuple[Campaign, CampaignStore, Engine]]:
-    """Open and lock the campaign in a folder; `fresh` empties the folder first.
+    """Open and lock the campaign in a folder; `fresh` empties the folder first. `survey` makes a campaign with
+    `variables = "auto"` choose its variables, if it has not done so.
 
     If nodes will be started, call `build_agents` before.
     """
     sweep(config.dir)
-    with open_store(folder, exclusive=True, fresh=fresh) as store, open_engine(config, folder) as engine:
+    with open_store(folder, exclusive=True, fresh=fresh) as store:
+        if survey and config.auto_variables and store.meta(_VARIABLES) is None:
+            with _opened(config, folder, store, (), listener) as (campaign, _):
+                store.set_meta(_VARIABLES, msgspec.to_builtins(campaign.surveying.choose()))
+        if config.auto_variables:
+            chosen = msgspec.convert(store.meta(_VARIABLES, {}), dict[str, Variable])
+            config = msgspec.structs.replace(config, variables=chosen)
+        with _opened(config, folder, store, strategies, listener) as (campaign, engine):
+            yield campaign, store, engine
+
+
+@contextlib.contextmanager
+def _opened(
+    config: Config, folder: Path, store: CampaignStore, strategies: Sequence[Strategy], listener: Listener
+) -> Iterator[tuple[Campaign, Engine]]:
+    with open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         suppressed = suppressions.matcher(config, today())
-        yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), store, engine
+        yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), engine
 
 
 # --- the conditions of a campaign

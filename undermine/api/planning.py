@@ -62,7 +62,7 @@ def plan(
     or with all of them (`every_dropped`)."""
     chosen = plugins.strategies(config, strategies)
     build_agents(config, listener)
-    with opened(config, config.dir / "plan", chosen, listener, fresh=True) as (campaign, store, _):
+    with opened(config, config.dir / "plan", chosen, listener, fresh=True, survey=True) as (campaign, store, _):
         campaign.refuse_unknown_policies()
         campaign.baseline()
         predicted: list[Predicted] = []

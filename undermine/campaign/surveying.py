@@ -8,12 +8,14 @@ from undermine.analysis.agreement.candidates import SurveyRun
 from undermine.analysis.agreement.suggestions import Suggestions, suggest
 from undermine.analysis.pipeline import analyse
 from undermine.campaign.running import PlanRunner
-from undermine.config.schema import Config
+from undermine.config.schema import Config, Variable
 from undermine.model.errors import ClusterError
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.store.database import CampaignStore
 
+CHOSEN_MAX = 5
+"""How many variables a campaign chooses for itself."""
 RUNS = 2
 """The number of survey runs: a state of two nodes is of use only if it recurs."""
 
@@ -36,6 +38,16 @@ class Surveying:
         if not self._passed():
             raise ClusterError("no survey run passed, so no variables can be suggested; name some in [variables]")
         return suggest(self._traces(), self._roles(), self._identifiers(), self._config.metadata)
+
+    def choose(self) -> dict[str, Variable]:
+        """Make the runs and choose the best variables."""
+        found = self.run()
+        chosen = {one.name: Variable(one.path, one.name) for one in found.best[:CHOSEN_MAX]}
+        for one in found.best[:CHOSEN_MAX]:
+            self._plan_runner.tell("remark", f"variables: uses {one.name} = {one.path}: {one.why}")
+        if not chosen:
+            self._plan_runner.tell("warning", f"no variables found among {found.paths:,} attributes; name some in [variables]")
+        return chosen
 
     def _traces(self) -> Iterator[SurveyRun]:
         for run in self._passed():

@@ -18,7 +18,7 @@ from undermine.config.operations import check_adapters
 from undermine.config.plugin_file import check_plugin_file
 from undermine.config.programs import check_files, check_programs
 from undermine.config.roles import check_references, read_roles
-from undermine.config.schema import FILE_NAME, Config
+from undermine.config.schema import AUTO, FILE_NAME, Config
 from undermine.config.tables import READERS, SECTIONS, TABLES, homes, read_params, read_strategies
 from undermine.config.template_check import check_templates, try_render
 from undermine.config.templates import Values
@@ -45,12 +45,14 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     params = read_params(source, data.get("params", {}), overrides or {})
     roles = read_roles(source, data.get("roles", {}))
     named = groups(source, data.get("groups", {}), roles)
-    common = variables(source, ("variables",), data.get("variables", {}))
+    auto = data.get("variables") == AUTO
+    common = {} if auto else variables(source, ("variables",), data.get("variables", {}))
     check_references(source, roles, tables["faults"])
     check_groups(source, tables["faults"], named, roles)
     check_templates(source, project, params, roles, tables["workload"])
     try_render(source, ("campaign", "setup"), (tables["campaign"].setup,), Values((), project=project, params=params))
     options = read_strategies(source, data.get("strategies", {}))
+    tables["auto_variables"] = auto
     config = Config(str(path), project, source.lines.by_key(), "", roles, params, named, common, options, **tables)
     config = msgspec.structs.replace(config, plugins_digest=check_plugin_file(source, config))
     check_files(source, config)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from undermine.config.lines import KeyPath, Source, show
-from undermine.config.schema import ALL, Checkers, Faults, Role, Variable
+from undermine.config.schema import ALL, AUTO, Checkers, Faults, Role, Variable
 from undermine.config.templates import did_you_mean
 from undermine.model.point import CLIENT
 
@@ -66,7 +66,8 @@ def check_groups(source: Source, faults: Faults, named: Mapping[str, Any], roles
 def variables(source: Source, path: KeyPath, table: Any) -> dict[str, Variable]:
     """The table [variables] of all roles or of one: the variables that agents read, and their paths in the program."""
     if not isinstance(table, dict):
-        raise source.error(path, f"must be a table, not {show(table)}")
+        auto = f' or "{AUTO}"' if path == ("variables",) else ""
+        raise source.error(path, f"must be a table{auto}, not {show(table)}")
     return {name: _variable(source, (*path, name), name, variable) for name, variable in table.items()}
 
 

@@ -259,6 +259,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.jobs or max(1, cores // 4)
 
 
+AUTO = "auto"
 _SIGNIFICANT = ("roles", "params", "groups", "variables", "strategies", "workload", "run", "faults", "checkers")
 
 
@@ -281,6 +282,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: Faults = Faults()
     checkers: Checkers = Checkers()
     hunt: Hunt = Hunt()
+    auto_variables: bool = False
+    """`variables = "auto"`: a campaign chooses its variables itself, and keeps them."""
 
     @property
     def dir(self) -> Path:
@@ -364,6 +367,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def significant(self) -> dict[str, Any]:
         """All values that change what a run does or how it is judged, as JSON types."""
         tables = {name: getattr(self, name) for name in _SIGNIFICANT}
+        tables |= {"variables": AUTO} if self.auto_variables else {}
         tables |= {"hunt": {"seed": self.hunt.seed}, "plugins_digest": self.plugins_digest}
         return json.loads(json.dumps(msgspec.to_builtins(tables)))  # type: ignore[no-any-return]
 

@@ -37,7 +37,7 @@ _SAME_STATE = 3
 """How many kinds of messages of a state that the partition led to come before the first one of the state in which it began."""
 _NO_VARIABLES = (
     "no fault-free run showed a variable of the nodes, so there is nothing that nodes can disagree about: name some in "
-    "[variables] (`undermine check --suggest-variables` finds some) and start a new campaign"
+    "[variables] (`undermine check --suggest-variables` finds some), or write `variables = \"auto\"`, and start a new campaign"
 )
 
 
