@@ -106,6 +106,23 @@ def test_an_instance_belongs_to_its_base_class_unless_that_has_many(tool: FakeTo
     assert not any(path.startswith(("Master", "Part.")) for path in paths)
 
 
+def test_the_newest_instance_counts(tool: FakeTool) -> None:
+    paths = surveyed(
+        tool,
+        """
+    class Node:
+        def __init__(self, term):
+            self.term = term
+    old = Node(1)
+    gc.collect()
+    gc.disable()
+    new = Node(2)
+    look()
+    """,
+    )
+    assert paths["Node.term"] == [("", "2")]
+
+
 def test_a_path_that_changes_too_often_is_given_up(tool: FakeTool) -> None:
     paths = surveyed(
         tool,

@@ -13,7 +13,7 @@ import _thread
 import _weakref
 import gc
 import sys
-from itertools import islice
+from itertools import chain, islice
 from time import monotonic_ns, thread_time_ns
 
 from undermine_agent.interpreter.plain import (
@@ -172,7 +172,7 @@ class Survey:
         own = {id(kind): (kind, module, name) for kind, module, name in self._classes(modules)}
         bases = _lineages(own)
         living: dict = {}
-        for thing in [each for each in gc.get_objects() if id(type(each)) in bases]:
+        for thing in [each for each in _by_age() if id(type(each)) in bases]:
             for at in bases[id(type(thing))]:
                 many = living.setdefault(at, [])
                 if len(many) <= INSTANCES_MAX:
@@ -192,6 +192,11 @@ class Survey:
             root.instances = [reference for reference in map(_reference, things) if reference is not None]
             if root.instances:
                 yield module, name
+
+
+def _by_age():
+    """All objects that the garbage collector knows, the oldest first."""
+    return chain.from_iterable(gc.get_objects(generation) for generation in (2, 1, 0))
 
 
 def _lineages(own: dict) -> dict:
