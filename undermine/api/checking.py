@@ -123,7 +123,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             health=health_of(config, last),
             contents=campaign.preparing.contents,
             proofs=proofs,
-            variables=tuple(values_at_end(config, last)) if config.metadata else (),
+            variables=tuple(values_at_end(engine.config, last)) if engine.config.metadata else (),
             unmatched=campaign.preparing.unmatched_variables(),
             suggestions=suggestions,
             forecast=campaign.forecast(
