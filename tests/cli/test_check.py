@@ -23,9 +23,10 @@ def shown(suggestions: Suggestions | None, monkeypatch: pytest.MonkeyPatch) -> s
 
 def test_suggested_variables_are_a_part_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     best = (
-        Suggestion("status", "app:Members._view[*][0]", ("store",), "UP, DOWN; nodes agree " + "always " * 20, 0.9),
-        Suggestion("leader", "app:Node.leader", (), "s1, [bold]; often", 0.5),
-        Suggestion("term", "app:Node.term", ("master", "store"), "1, 2", 0.5),
+        Suggestion("status", "app:Members._view[*][0]", "status", ("store",), "UP, DOWN; nodes agree " + "always " * 20, 0.9),
+        Suggestion("leader", "app:Node.leader", "leader", (), "s1, [bold]; often", 0.5),
+        Suggestion("term", "app:Node.term", "term", ("master", "store"), "1, 2", 0.5),
+        Suggestion("members", "app:Registry.members", "status", ("master",), "UP", 0.5),
     )
     text = shown(Suggestions(best, 1234), monkeypatch)
     _, heading, block = text.partition("of 1,234 attributes, the best first:\n")
@@ -35,7 +36,12 @@ def test_suggested_variables_are_a_part_of_the_configuration(monkeypatch: pytest
         "variables": {"leader": "app:Node.leader"},
         "roles": {
             "store": {"variables": {"status": "app:Members._view[*][0]", "term": "app:Node.term"}},
-            "master": {"variables": {"term": "app:Node.term"}},
+            "master": {
+                "variables": {
+                    "term": "app:Node.term",
+                    "members": {"path": "app:Registry.members", "metadata": "status"},
+                }
+            },
         },
     }
     assert "# s1, [bold]; often" in block

@@ -42,7 +42,7 @@ class Surveying:
     def choose(self) -> dict[str, Variable]:
         """Make the runs and choose the best variables."""
         found = self.run()
-        chosen = {one.name: Variable(one.path, one.name) for one in found.best[:CHOSEN_MAX]}
+        chosen = {one.name: Variable(one.path, one.metadata) for one in found.best[:CHOSEN_MAX]}
         for one in found.best[:CHOSEN_MAX]:
             self._plan_runner.tell("remark", f"variables: uses {one.name} = {one.path}: {one.why}")
         if not chosen:

@@ -101,7 +101,10 @@ def _suggestion_lines(suggestions: Suggestions) -> Iterator[str]:
         yield plain(f"[roles.{role}.variables]" if role else "[variables]")
         for one in best:
             if role in (one.roles or ("",)):
-                yield plain(f'{one.name} = "{one.path}"  # {one.why}')
+                path = f'"{one.path}"'
+                if one.metadata != one.name:
+                    path = f'{{ path = {path}, metadata = "{one.metadata}" }}'
+                yield plain(f"{one.name} = {path}  # {one.why}")
     yield ""
     yield "paste the lines that mean something to you into undermine.toml and run `undermine hunt`"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from cluster_story import Cluster
 
@@ -95,6 +96,21 @@ def test_one_run_with_a_disagreement_is_not_enough() -> None:
 def test_values_about_nodes_come_first() -> None:
     plain, about = judged(gossip(), identifiers=())[STATUS], judged(gossip())[STATUS]
     assert about.score > plain.score
+
+
+def test_paths_of_different_nodes_for_the_same_thing_share_metadata() -> None:
+    runs = []
+    for _ in range(2):
+        story = gossip()
+        for name, event in story.events.items():
+            if event.node == "c1" and event.target == STATUS:
+                story.events[name] = msgspec.structs.replace(event, target="app.registry:Registry.nodes[*].state")
+        runs.append(survey(story))
+    found = suggest(runs, {"c1": "master", "c2": "store", "c3": "store"}, NODES)
+    assert {one.path: (one.name, one.metadata, one.roles) for one in found.best} == {
+        "app.registry:Registry.nodes[*].state": ("state", "view_0", ("master",)),
+        STATUS: ("view_0", "view_0", ("store",)),
+    }
 
 
 def test_names_are_made_of_the_path_and_differ() -> None:

@@ -38,6 +38,12 @@ _SETTLING_NS = 1_000_000_000
 """How long nodes may take to agree after the workload."""
 _AT_ONCE_NS = 50_000_000
 """Samples of a node's first reading come within this time."""
+JOINED = " = "
+"""Stands between two paths that different nodes have for the same thing."""
+_COMMON_MIN = 0.5
+"""The least share of keys and values that such paths have in common."""
+_PAIR_MIN = 0.6
+"""The least agreement of such paths."""
 _SAME = 0.97
 """Two paths are two names of one thing if each determines the other in this share of the time."""
 _CUT = re.compile(r"~[0-9a-f]{8}$")
@@ -79,6 +85,8 @@ class Candidate:
     nodes: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     """Some of its values, those of the most nodes and keys first."""
+    texts: tuple[frozenset[tuple[str, str]], ...] = ()
+    """By run, its keys and values, if they may recur."""
     domain: Domain = "texts"
     of_nodes: bool = False
     """Do its values, their elements, or its keys name nodes?"""
@@ -108,6 +116,7 @@ def judge(runs: Iterable[SurveyRun], identifiers: Collection[str] = ()) -> list[
     surveys = [_Survey(run, _from_the_start(samples_of(run.analysis.columns))) for run in runs]
     paths = sorted({variable.name for survey in surveys for variable in survey.samples.variables})
     every = [_measured(path, surveys, identifiers) for path in paths if ":" in path]
+    every += _of_two_roles(every, surveys, identifiers)
     left = sorted((one for one in every if not one.dropped), key=lambda one: (-one.agreement, one.path))
     for one in left[CANDIDATES_MAX:]:
         one.dropped = "others agree better"
@@ -140,12 +149,55 @@ def _from_the_start(samples: Samples) -> Samples:
     return replace(samples, begin=begin, place=place, t=t, value=value)
 
 
+def _of_two_roles(every: Sequence[Candidate], surveys: Sequence[_Survey], identifiers: Collection[str]) -> list[Candidate]:
+    """Pairs of paths that different nodes have for the same thing: they have the same keys and values, and agree well. A pair has
+    the names of both paths, as if it were one."""
+    usable = [one for one in every if one.texts and one.domain not in ("flags", "objects")]
+    overlaps: list[tuple[float, str, str]] = []
+    for one, other in combinations(usable, 2):
+        if one.domain == other.domain and not set(one.nodes) & set(other.nodes):
+            common = min(_common(mine, theirs) for mine, theirs in zip(one.texts, other.texts, strict=True))
+            if common >= _COMMON_MIN:
+                overlaps.append((-common, one.path, other.path))
+    pairs = [(one, other) for _, one, other in sorted(overlaps)[:CANDIDATES_MAX]]
+    if not pairs:
+        return []
+    for survey in surveys:
+        survey.join(pairs)
+    found = [_measured(JOINED.join(pair), surveys, identifiers) for pair in pairs]
+    return [one for one in found if not one.dropped and one.agreement >= _PAIR_MIN]
+
+
+def _common(mine: frozenset[tuple[str, str]], theirs: frozenset[tuple[str, str]]) -> float:
+    """The share of keys and values that are in both. A single one shows nothing."""
+    both = len(mine & theirs)
+    return both / max(len(mine), len(theirs)) if both > 1 else 0.0
+
+
 class _Survey:
     """The values of one run, by path."""
 
     def __init__(self, run: SurveyRun, samples: Samples) -> None:
         self.run, self.samples = run, samples
         self.end = min(run.rest_ns + _SETTLING_NS, samples.end)
+
+    def join(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add the variables of pairs of paths, under the name of the pair."""
+        samples = self.samples
+        names = [(number, JOINED.join(pair)) for pair in pairs for path in pair for number in self.numbers(path)]
+        chosen = [*range(len(samples.variables)), *(number for number, _ in names)]
+        changes = [np.arange(samples.begin[number], samples.begin[number + 1]) for number in chosen]
+        rows = np.concatenate([np.zeros(0, np.int64), *changes])
+        added = (samples.variables[number]._replace(name=name) for number, name in names)
+        self.samples = replace(
+            samples,
+            variables=(*samples.variables, *added),
+            begin=np.cumsum([0, *map(len, changes)]),
+            place=samples.place[rows],
+            t=samples.t[rows],
+            value=samples.value[rows],
+        )
+        del self.by_path
 
     @cached_property
     def by_path(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
@@ -214,6 +266,8 @@ def _measured(path: str, surveys: Sequence[_Survey], identifiers: Collection[str
         texts.append(shown)
     found.nodes, found.returns = tuple(sorted(nodes)), not moved_on
     found.values, found.domain = _domain(texts)
+    if varied and not _not_recurring(texts, found.domain):
+        found.texts = tuple(frozenset((key, text) for key, shown in run.items() for text in shown) for run in texts)
     found.of_nodes = _names_nodes(texts, identifiers)
     if len(nodes) < 2:
         found.dropped = "on one node"

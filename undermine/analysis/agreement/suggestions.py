@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from undermine.analysis.agreement.candidates import Candidate, SurveyRun, judge
+from undermine.analysis.agreement.candidates import JOINED, Candidate, SurveyRun, judge
 from undermine.model.text import printable
 
 _NAME_MAX = 32
@@ -22,6 +22,8 @@ class Suggestion(msgspec.Struct, frozen=True):
 
     name: str
     path: str
+    metadata: str
+    """The name of the metadata that it holds: its own name, or that of a variable of another role for the same thing."""
     roles: tuple[str, ...]
     """The roles whose nodes have it; empty: all."""
     why: str
@@ -44,19 +46,26 @@ def suggest(
     """The variables that these runs suggest. `roles` has the role of each node, `identifiers` are texts that name nodes, and
     `taken` are names that other variables have."""
     every = judge(runs, identifiers)
+    alone = {one.path: one for one in every}
     names = set(taken)
-    best = []
+    best: dict[str, Suggestion] = {}
     for one in every:
-        if not one.dropped:
-            name = _name(one.path, names)
-            names.add(name)
-            best.append(Suggestion(name, one.path, _roles(one, roles), _why(one), round(one.score, 2)))
+        paths = [] if one.dropped else one.path.split(JOINED)
+        if len({best[path].metadata for path in paths if path in best}) > 1:
+            continue  # a variable holds one kind of metadata
+        metadata = next((best[path].metadata for path in paths if path in best), "")
+        for path in paths:
+            if path not in best:
+                name = _name(path, names)
+                metadata = metadata or name
+                names.add(name)
+                best[path] = Suggestion(name, path, metadata, _roles(alone[path], roles), _why(one), round(one.score, 2))
     dropped: dict[str, int] = {}
     for one in every:
         if one.dropped:
             reason = "changes together with a better one" if one.dropped.startswith("changes together") else one.dropped
             dropped[reason] = dropped.get(reason, 0) + 1
-    return Suggestions(tuple(best), len(every), dropped)
+    return Suggestions(tuple(best.values()), len(every), dropped)
 
 
 def _roles(one: Candidate, roles: Mapping[str, str]) -> tuple[str, ...]:
