@@ -258,6 +258,10 @@ def test_remarks_count_invariants_and_states_or_ask_for_variables() -> None:
     assert "[variables]" in empty.remarks()[0]
 
 
+def test_the_number_of_plans_is_that_of_series_at_first() -> None:
+    assert Cofi(NODE_ONLY).total(told(gossip("NORMAL", "NORMAL", "LEFT"))) == 2
+
+
 def test_full_traces_are_needed_only_of_fault_free_runs() -> None:
     strategy = Cofi()
     assert asked_by(strategy) == {"traced"}

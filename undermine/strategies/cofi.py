@@ -120,6 +120,10 @@ class Cofi:
         self._tell(known, history)
         yield from (candidate for *_, candidate in sorted(waiting, key=lambda each: each[:2])[: history.batch])
 
+    def total(self, history: History) -> int:
+        """The number of series. Each begins with one partition; how many follow is known only then."""
+        return sum(1 for _ in self._ranked(history, self._learn(history)))
+
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield partitions that last; with a run, those whose state it showed after its last fault."""
         known = self._learn(history)
