@@ -113,6 +113,31 @@ def test_paths_of_different_nodes_for_the_same_thing_share_metadata() -> None:
     }
 
 
+def test_a_path_that_an_agent_finds_late_was_absent_only_if_an_object_was_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("undermine.analysis.agreement.candidates._AT_ONCE_NS", 10_000)
+    runs = []
+    for _ in range(2):
+        story = Cluster()
+        for node in NODES:
+            story.shows(node, "app:Node.leader", "None")
+        story.did("rest", "net.connect", **story.by("c1"))
+        for step in range(12):
+            for node in NODES:
+                if step == 4 + NODES.index(node):
+                    story.shows(node, "app:Node.leader", "<Peer>")
+                    story.shows(node, "app:Node.leader.id", "c2")
+                    story.shows(node, "app:Late.address", "c2")
+                    story.shows(node, "app:Late.options[*]", "c2", "key")
+            for sender, receiver in (("c1", "c2"), ("c2", "c3"), ("c3", "c1")):
+                story.sends(sender, receiver)
+        story.did("over", "net.connect", t=story.now + 60, **story.by("c1"))
+        runs.append(story)
+    found = judged(*runs)
+    assert found["app:Node.leader.id"].dropped == ""
+    assert found["app:Late.address"].dropped == "never changes"
+    assert found["app:Late.options[*]"].dropped == "never changes"
+
+
 def test_names_are_made_of_the_path_and_differ() -> None:
     def leader(step: int, number: int) -> str:
         return "c1" if step - (number == 2) < 4 else "c2"

@@ -113,7 +113,7 @@ class Candidate:
 
 def judge(runs: Iterable[SurveyRun], identifiers: Collection[str] = ()) -> list[Candidate]:
     """All paths, the best first; then those that are not suggested, with the reason. `identifiers` are texts that name nodes."""
-    surveys = [_Survey(run, _from_the_start(samples_of(run.analysis.columns))) for run in runs]
+    surveys = [_Survey(run, _since_found(samples_of(run.analysis.columns))) for run in runs]
     paths = sorted({variable.name for survey in surveys for variable in survey.samples.variables})
     every = [_measured(path, surveys, identifiers) for path in paths if ":" in path]
     every += _of_two_roles(every, surveys, identifiers)
@@ -127,21 +127,33 @@ def judge(runs: Iterable[SurveyRun], identifiers: Collection[str] = ()) -> list[
     return sorted(every, key=lambda one: (bool(one.dropped), -one.score, len(one.path), one.path))
 
 
-def _from_the_start(samples: Samples) -> Samples:
-    """The same, but a path without keys is absent from the node's first sample until the agent found it: no object led there."""
-    first: dict[str, tuple[int, int]] = {}
+def _since_found(samples: Samples) -> Samples:
+    """The same, but corrected for the time before an agent found a path. If it led nowhere since an object on its way was missing
+    (`leader` was None, so there was no `leader.id`), it is absent. Otherwise it is unknown, also its keys."""
+    first: dict[str, int] = {}
+    found: dict[tuple[str, str], tuple[int, int]] = {}
     for number, variable in enumerate(samples.variables):
-        low = int(samples.begin[number])
-        if low < samples.begin[number + 1]:
-            moment = int(samples.place[low]), int(samples.t[low])
-            first[variable.node] = min(moment, first.get(variable.node, moment))
+        mine = slice(int(samples.begin[number]), int(samples.begin[number + 1]))
+        shown = np.flatnonzero(samples.value[mine] >= 0) + mine.start
+        if len(shown):
+            moment = int(samples.place[shown[0]]), int(samples.t[shown[0]])
+            first[variable.node] = min(moment[1], first.get(variable.node, moment[1]))
+            where = variable.node, variable.name
+            found[where] = min(moment, found.get(where, moment))
     parts: list[tuple[Numbers, Numbers, Numbers]] = []
     for number, variable in enumerate(samples.variables):
         mine = slice(int(samples.begin[number]), int(samples.begin[number + 1]))
         place, t, value = samples.place[mine], samples.t[mine], samples.value[mine]
-        if len(place) and not variable.key and t[0] > first[variable.node][1] + _AT_ONCE_NS:
-            place, t = np.append(first[variable.node][0], place), np.append(first[variable.node][1], t)
-            value = np.append(ABSENT_NUMBER, value)
+        moment = found.get((variable.node, variable.name), (0, 0))
+        late = moment[1] > first.get(variable.node, 0) + _AT_ONCE_NS
+        parent = found.get((variable.node, variable.name.rpartition(".")[0]))
+        if late and variable.key:
+            known = place >= moment[0]
+            place, t, value = place[known], t[known], value[known]
+            if not len(t) or t[0] > moment[1] + _AT_ONCE_NS:  # the path was found by other keys
+                place, t, value = np.append(moment[0], place), np.append(moment[1], t), np.append(ABSENT_NUMBER, value)
+        elif late and parent is not None and parent < moment:
+            place, t, value = np.append(parent[0], place), np.append(parent[1], t), np.append(ABSENT_NUMBER, value)
         parts.append((place, t, value))
     begin = np.cumsum([0, *(len(place) for place, _, _ in parts)])
     nothing = np.zeros(0, np.int64)

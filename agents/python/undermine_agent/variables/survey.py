@@ -30,8 +30,8 @@ from undermine_agent.variables.paths import Paths, find_module
 from undermine_agent.variables.texts import key_text
 
 INSTANCES_MAX = 2  # of a class at which paths start: with more, it would be unclear which one is meant
-PATHS_MAX = 800
-ROOT_PATHS_MAX = 100  # those with the fewest steps
+PATHS_MAX = 1000
+ROOT_PATHS_MAX = 200  # those with the fewest steps
 _VISITED_MAX = 2000
 KEYS_MAX = 64
 SAMPLES_MAX = 1000  # of one path; one that changes so often isn't something that nodes agree about
