@@ -151,3 +151,11 @@ def test_different_names_are_said() -> None:
     both = Invariant(Variable("m", "leader"), Variable("w", "master"), "==")
     (found,) = seen(story, both)
     assert str(found.state) == "leader: m has m, w.master has x"
+
+
+def test_a_run_in_which_a_growing_variable_never_had_a_value_has_no_states() -> None:
+    story = Cluster()
+    story.shows("s1", "term", None, t=1)
+    story.shows("s2", "term", None, t=2)
+    samples = samples_of(story.tell(), nodes={"term": ("s1", "s2")})
+    assert inconsistent_states(samples, [rule("s1", "s2", "term")], growing={"term"}) == []

@@ -212,7 +212,7 @@ class _Timelines:
 
     def _coded(self, values: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
         """The values with each number replaced, and the order of the two (-1, 0 or 1) where both are numbers."""
-        ranks = tuple(np.where(value >= 0, self.ranks[value], -1) for value in values)
+        ranks = tuple(self.ranks[value] for value in values)
         both = (ranks[0] >= 0) & (ranks[1] >= 0)
         one, other = (np.where(rank >= 0, _NUMBER, value) for rank, value in zip(ranks, values, strict=True))
         return one, other, np.where(both, np.sign(ranks[0] - ranks[1]), 0)
@@ -225,10 +225,13 @@ class _Timelines:
 
 
 def _ranks(texts: Sequence[str]) -> Numbers:
-    """For each text its place among all numbers, so that equal numbers have the same; -1 for other texts."""
+    """For each text its place among all numbers, so that equal numbers have the same; -1 for other texts.
+
+    Two more places at the end, -1 too, belong to the negative numbers of absent and unknown values.
+    """
     numbers = [number_of(text) for text in texts]
     ranks = {number: rank for rank, number in enumerate(sorted({number for number in numbers if number is not None}))}
-    return np.array([-1 if number is None else ranks[number] for number in numbers], np.int64)
+    return np.array([*(-1 if number is None else ranks[number] for number in numbers), -1, -1], np.int64)
 
 
 def _runs(*columns: Numbers) -> Numbers:
