@@ -35,6 +35,8 @@ _BRIEF_NS = 1_000_000
 """A state that lasts for a shorter time each time is hard to meet again."""
 _SAME_STATE = 3
 """How many kinds of messages of a state that the partition led to come before the first one of the state in which it began."""
+_MISSED_MAX = 3
+"""How many partitions may end before other, new kinds of messages before a kind is given up."""
 _NO_VARIABLES = (
     "no fault-free run showed a variable of the nodes, so there is nothing that nodes can disagree about: name some in "
     "[variables] (`undermine check --suggest-variables` finds some), or write `variables = \"auto\"`, and start a new campaign"
@@ -182,15 +184,17 @@ class Cofi:
         """The next partition of a series; None if it is over, or if its state did not recur.
 
         The first one lasts. Each later one ends before a message of another kind that the first one let fail, or of a kind that
-        is new.
+        is new. If it ended before a new kind, the next one lets that kind fail, and tries the same kind as before.
         """
         plan = _plan(series, None, history)
         lasting = next((run for run in done if run.status == "fired" and run.plan.id == plan.id), None)
         if lasting is not None:
             failed = self._failed(series, lasting.id, history)
-            ends = {end for run in done if (end := self._end(run.id, history))}
-            tried = ends.union(*(_wanted(run, failed) for run in done))
-            kind = next((kind for kind in failed if kind not in tried), None)
+            ended = {run.id: self._end(run.id, history) for run in done}
+            ends = {end for end in ended.values() if end}
+            tried = ends.union(*(_wanted(run, failed) for run in done if not ended[run.id]))  # those did not recur
+            missed = Counter(kind for run in done for kind in _wanted(run, failed))
+            kind = next((kind for kind in failed if kind not in tried and missed[kind] < _MISSED_MAX), None)
             if kind is None:
                 return None
             plan = _plan(series, sorted({*failed, *ends} - {kind}), history)
