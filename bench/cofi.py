@@ -102,7 +102,7 @@ def hunt(target: str, options: Options, folder: Path) -> Hunt:
         history = campaign.history_of(strategy, 1)
         known = ObservedStates(history, Cofi.Options().confidence)
         known.learn(history.fault_free)
-        runs = (*history.fault_free, *(run.id for run in history.runs if run.status == "fired"))
+        runs = (*history.fault_free, *(run.id for run in history.runs if run.status != "broken" and not run.covered))
         states = {found.state for run in runs for found in known.of(run)}
         cell = cell_of(Cofi.name, store.run_rows(), (), store.findings(), Points())
     kept = known.invariants

@@ -185,6 +185,17 @@ def test_states_of_runs_with_a_partition_join_the_queue_behind_those_of_fault_fr
     assert {state(plan) for plan in found[-2:]} == {new}, "it may need a partition"
 
 
+def test_states_of_a_run_whose_partition_did_not_begin_join_the_queue_without_delay() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), left=None)
+    (first, _) = plans(told(trace))
+    given = told(trace, (first, None), others={LASTING: shown})
+    (run,) = given.runs
+    given = msgspec.structs.replace(given, runs=(msgspec.structs.replace(run, status="not_fired"),))
+    new = (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL"))
+    found = {state(candidate.plan): candidate.score for candidate in Cofi(NODE_ONLY).propose(given)}
+    assert found[new] == found[state(first)], "it needs no partition"
+
+
 def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others() -> None:
     trace = gossip("NORMAL", "NORMAL", "LEFT", None, nodes=("n1", "n2", "n4"))
     given = told(trace, served=lambda _: (20 * MS, 1000 * MS))

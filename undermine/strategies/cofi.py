@@ -145,7 +145,7 @@ class Cofi:
 
     def _ranked(self, history: History, known: ObservedStates) -> Iterator[tuple[float, _Series]]:
         """All series, in the order in which runs showed their states, with the number of runs that others are ahead."""
-        own = [run.id for run in history.runs if run.status == "fired" and not run.covered]
+        own = {run.id: run.status == "fired" for run in history.runs if run.status != "broken" and not run.covered}
         queued: dict[State, Disagreement] = {}
         for run in (*history.fault_free, *own):
             for found in known.of(run):
@@ -154,7 +154,8 @@ class Cofi:
         ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
         for found in ordered:
             is_brief = found.seen.lasted_ns < _BRIEF_NS * found.seen.times
-            needs_partition = found.run not in history.fault_free and found.seen.t_ns >= history.fired_ns(found.run)
+            had_partition = own.get(found.run, False)
+            needs_partition = had_partition and found.seen.t_ns >= history.fired_ns(found.run)
             for series in self._series(found, history):
                 turn = _OTHER_CUT * (series.fault != self._fault("node", series.node, found))
                 looks = series.looks, turn
