@@ -135,6 +135,19 @@ def test_messages_in_a_state_that_the_partition_led_to_come_first_and_then_those
     assert wanted == [("peer:n1", "∅, NORMAL"), ("peer:n2", "LEFT, NORMAL"), ("peer:n4", "LEFT, NORMAL")]
 
 
+def test_the_state_of_a_message_is_that_when_it_was_sent_even_if_the_send_waited() -> None:
+    trace = Trace()
+    shows(trace, "n1", "LEFT")
+    shows(trace, "n2", "NORMAL")
+    trace.did("net.connect", "tell", target="peer:n2", error="ETIMEDOUT", end_ns=100 * MS)
+    trace.now += 50
+    shows(trace, "n2", "LEFT")
+    columns = Columns.of(trace.events)
+    one, other = Variable("n1", "status", "n3"), Variable("n2", "status", "n3")
+    (kind,) = kinds_of_messages(columns, samples_of(columns), State(one, other, ("LEFT", "NORMAL")), ("n1",), 0, 1000 * MS)
+    assert kind["state"] == "LEFT, NORMAL"
+
+
 def test_a_partition_that_ended_before_a_new_kind_of_message_lets_that_kind_fail_the_next_time() -> None:
     """The kind that it should have ended before is tried again, until three partitions ended before new ones."""
     trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), ("n2", "n1", "ask"))

@@ -21,7 +21,7 @@ _STEPS_MAX = 6
 that starts itself again and again would never have handled its first message."""
 _HANDED_NS = 1_000_000_000
 """A call that begins later than this after it was handed over is a timer, and not part of the handling."""
-_AT_ONCE_NS = 10_000_000
+AT_ONCE_NS = 10_000_000
 """Samples that come later than this after an operation has begun were taken when it ended: it was blocked meanwhile."""
 
 
@@ -80,8 +80,8 @@ class Handling:
         first = self._order[inside]
         end = columns.end[rows]
         follows = (behind == inside) & self._is_sample[first] & (self.analysis.context[first] == self.analysis.context[rows])
-        follows &= (columns.t[first] <= columns.t[rows] + _AT_ONCE_NS) & ((end == 0) | (columns.t[first] <= end))
-        at_once = np.searchsorted(columns.t, columns.t[rows] + _AT_ONCE_NS, side="right")
+        follows &= (columns.t[first] <= columns.t[rows] + AT_ONCE_NS) & ((end == 0) | (columns.t[first] <= end))
+        at_once = np.searchsorted(columns.t, columns.t[rows] + AT_ONCE_NS, side="right")
         last = self._samples.last_before(self.analysis.context[rows], at_once)
         return np.where(follows, np.minimum(self._order[self._batch_end[inside]], last), rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from undermine.analysis.agreement.handling import AT_ONCE_NS
 from undermine.analysis.agreement.relations import number_of
 from undermine.analysis.agreement.samples import UNKNOWN, Samples, Value, Variable
 from undermine.analysis.agreement.states import State
@@ -28,7 +29,7 @@ def kinds_of_messages(
         event = columns.event(row)
         point = point_of(event)
         if point.peer and (event.node in nodes) != (point.peer in nodes):
-            text = state_text(samples, state, event.end_ns or event.t_ns)
+            text = state_text(samples, state, min(event.end_ns or event.t_ns, event.t_ns + AT_ONCE_NS))
             found.setdefault(Point.of({**point.as_dict(), "state": text}).abstract_in(KIND))
     return list(found)
 
