@@ -26,7 +26,7 @@ from undermine.report.drawing.scene import Scene, scene_of
 from undermine.report.drawing.spacetime import picture
 from undermine.report.drawing.timeline import timeline
 from undermine.report.html import render
-from undermine.report.partitions import Cut, cuts_of, partition_part, receiver_of
+from undermine.report.partitions import Cut, cuts_of, partition_part
 from undermine.report.trace_page import page
 from undermine.store.database import CampaignStore
 
@@ -141,11 +141,6 @@ def test_only_messages_across_the_partition_while_it_lasts_have_failed() -> None
 def test_a_partition_stops_messages_in_its_direction_only(fault: Partition, stopped: set[str]) -> None:
     cut = Cut(0, fault.nodes, 0, 1, fault)
     assert {a + b for a in "abc" for b in "abc" if cut.crosses(a, b)} == stopped
-
-
-def test_the_receiver_is_the_last_word_of_a_target() -> None:
-    targets = [("net.send", "peer:s1"), ("msg.send", "Ping s2"), ("msg.send", "Ping peer:s2"), ("net.send", "accepted")]
-    assert [receiver_of(*each) for each in targets] == ["s1", "s2", "s2", ""]
 
 
 # --- words and tables

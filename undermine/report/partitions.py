@@ -22,6 +22,7 @@ from undermine.model.plan import (
     place_of,
     variables_named,
 )
+from undermine.model.point import point_of
 from undermine.model.run import Moment, RunRecord
 from undermine.report.text import clip, count
 
@@ -115,7 +116,7 @@ def failures_of(cuts: Sequence[Cut], nodes: Iterable[str], columns: Columns) -> 
     rows = rows[(columns.error[rows] > 0) & (columns.t[rows] >= first_ns) & (columns.t[rows] <= last_ns)]
     found: list[Failure] = []
     for event in columns.events(rows):
-        receiver = receiver_of(event.op, event.target)
+        receiver = point_of(event).peer
         if receiver in known and any(_stopped(cut, event, receiver) for cut in cuts):
             found.append(Failure(event.node, receiver, event.op, function_of(event.loc), event.error, event.t_ns))
             if len(found) == FAILURES_MAX:
@@ -126,12 +127,6 @@ def failures_of(cuts: Sequence[Cut], nodes: Iterable[str], columns: Columns) -> 
 def _stopped(cut: Cut, event: Event, receiver: str) -> bool:
     ends_it = cut.end is not None and (cut.end.node, cut.end.pid, cut.end.seq) == (event.node, event.pid, event.seq)
     return cut.begun_ns <= event.t_ns <= cut.ended_ns and not ends_it and cut.crosses(event.node, receiver)
-
-
-def receiver_of(op: str, target: str) -> str:
-    """The node that a message is for: `peer:X` of a connection, the last word of a message's target. "" if it isn't known."""
-    last = target.rpartition(" ")[2]
-    return last.removeprefix("peer:") if last.startswith("peer:") or op.startswith("msg.") else ""
 
 
 def function_of(loc: str) -> str:
@@ -301,8 +296,7 @@ def end_of(record: RunRecord, cut: Cut) -> str:
 
 def _where(moment: Moment, until: Trigger) -> str:
     point = moment.point
-    receiver = receiver_of(point.get("op"), point.get("target"))
-    did = f"{_DID.get(point.get('op'), point.get('op'))} {receiver or point.get('target')}".rstrip()
+    did = f"{_DID.get(point.get('op'), point.get('op'))} {point.peer or point.get('target')}".rstrip()
     function = f" ({function_of(point.get('loc'))})" if point.get("loc") else ""
     state = _state_at_end(until, point.get("state"))
     return f"{place_of(until)} {moment.node} {did}{function}{f', while {state}' if state else ''}"
