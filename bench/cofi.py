@@ -11,7 +11,6 @@ For each target, in a temporary folder:
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -24,11 +23,11 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from bench.fcatch import configuration, hunt_of, hunted
-from bench.options import duration, some_of
+from bench.options import HuntOptions, hunt_options
 from bench.processes import set_up
 from bench.recording import Kind, Recording, recorded, slowdown, without_variables
 from bench.sieve import cell_of
-from bench.sieve_tables import Cell, Points, Report
+from bench.sieve_tables import Cell, Points
 from bench.table import table
 from bench.trace import EXAMPLES, without_agents
 from undermine import plugins
@@ -43,19 +42,11 @@ PACKS = {"granary": "", "pysyncobj": "0.3.17", "zookeeper": "3.6.3"}
 """The targets and their releases; `bench.fcatch` has their parameters."""
 Part = Literal["overhead", "hunt", "rival"]
 PARTS: tuple[Part, ...] = get_args(Part)
+Options = HuntOptions[Part]
 PLAIN, AGENTS, READING = "plain", "agents", "variables"
 RIVAL = "random"
 GOAL = 1.3
 """The longest time of a run that reads variables, over that of one without agents."""
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The options of the command line."""
-
-    targets: tuple[str, ...]
-    parts: tuple[Part, ...]
-    budget_s: float
-    seed: int
 
 
 class Hunt(msgspec.Struct, frozen=True):
@@ -145,7 +136,7 @@ def _hunts(rows: Sequence[Row]) -> str:
     for row in rows:
         if one := row.hunt:
             minutes = round(one.cell.seconds / 60, 1)
-            figures = one.mined, one.kept, one.states, one.fired, one.not_fired, minutes, len(_found(one.cell))
+            figures = one.mined, one.kept, one.states, one.fired, one.not_fired, minutes, len(one.cell.confirmed)
             body.append((row.target, *map(str, figures)))
     title = "Hunts (the paper: 32 to 513 invariants mined, 8 to 99 kept, 250 to 9366 runs, 24 to 240 hours)"
     return f"{title}\n{table(head, body)}" if body else ""
@@ -156,7 +147,7 @@ def _bugs(rows: Sequence[Row]) -> str:
     body = []
     for row in rows:
         cells = [row.hunt.cell if row.hunt else None, row.rival]
-        symptoms = dict.fromkeys(one.symptom for cell in cells if cell for one in _found(cell))
+        symptoms = dict.fromkeys(one.symptom for cell in cells if cell for one in cell.confirmed)
         body += [(row.target, symptom[:70], *(_run(cell, symptom) for cell in cells)) for symptom in symptoms]
     return f"Runs of each strategy until a symptom was seen\n{table(head, body)}" if body else ""
 
@@ -166,22 +157,11 @@ def _run(cell: Cell | None, symptom: str) -> str:
     return str(found.run) if found and found.state == "found" else "-"
 
 
-def _found(cell: Cell) -> list[Report]:
-    """The confirmed findings that one of the strategy's own runs showed."""
-    return [found for found in cell.reports if found.state == "found" and found.run]
-
-
 # --- all of it
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    parser = argparse.ArgumentParser(prog="make bench-cofi", description=__doc__)
-    parser.add_argument("--targets", type=some_of(PACKS), default=tuple(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
-    parser.add_argument("--parts", type=some_of(PARTS), default=tuple(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
-    parser.add_argument("--budget", type=duration, default="10m", help="time for each hunt (default: 10m)")
-    parser.add_argument("--seed", type=int, default=0)
-    said = parser.parse_args(arguments)
-    return Options(said.targets, said.parts, said.budget, said.seed)
+    return hunt_options(arguments, "make bench-cofi", __doc__, PACKS, PARTS)
 
 
 def main() -> int:

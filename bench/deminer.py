@@ -12,7 +12,6 @@ For each target, in a temporary folder:
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -26,7 +25,7 @@ import msgspec
 
 from bench.fcatch import configuration, hunt_of, hunted, only_crashes
 from bench.labels import Tiers, against_labels, flows, quality
-from bench.options import duration, some_of
+from bench.options import HuntOptions, hunt_options
 from bench.processes import set_up
 from bench.recording import Kind, Recording, recorded, slowdown
 from bench.sieve import cell_of
@@ -52,6 +51,7 @@ PACKS = {"granary": "", "rq": "1.14.1", "pysyncobj": "0.3.17", "zookeeper": "3.6
 """The targets and their releases; `bench.fcatch` has their parameters."""
 Part = Literal["recording", "pairs", "hunt", "rivals"]
 PARTS: tuple[Part, ...] = get_args(Part)
+Options = HuntOptions[Part]
 PLAIN = "plain"
 RECORDED = {
     PLAIN: Kind(change=without_agents),
@@ -63,15 +63,6 @@ RECORDED = {
 """The kinds of fault-free runs: without agents, as in a hunt, and observed as each kind of evidence needs."""
 GOALS = {"test": 1.2, "activity": 1.3, "value": 1.5, "label": 4.0}
 RIVALS = ("random", "prefail")
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The options of the command line."""
-
-    targets: tuple[str, ...]
-    parts: tuple[Part, ...]
-    budget_s: float
-    seed: int
 
 
 class Pairs(msgspec.Struct, frozen=True):
@@ -206,7 +197,7 @@ def _hunts(rows: Sequence[Row]) -> str:
     body = []
     for row in rows:
         if found := row.hunt:
-            figures = found.plans, found.fired, found.not_fired, len(_found(found.cell)), round(found.cell.seconds / 60, 1)
+            figures = found.plans, found.fired, found.not_fired, len(found.cell.confirmed), round(found.cell.seconds / 60, 1)
             body.append((row.target, *map(str, figures)))
     return f"Hunts (the paper: 290 to 2108 plans, 56 to 264 hours)\n{table(head, body)}" if body else ""
 
@@ -215,29 +206,18 @@ def _bugs(rows: Sequence[Row]) -> str:
     head = ("target", "symptom", Deminer.name, *RIVALS)
     body = []
     for row in rows:
-        for found in _found(row.hunt.cell) if row.hunt else ():
+        for found in row.hunt.cell.confirmed if row.hunt else ():
             others = [cell.report(found.symptom) for cell in row.rivals]
             runs = (str(found.run), *(str(one.run) if one and one.state == "found" else "-" for one in others))
             body.append((row.target, found.symptom[:70], *runs, *("-" for _ in range(len(RIVALS) - len(others)))))
     return f"Runs of each strategy until a bug of {Deminer.name} was seen\n{table(head, body)}" if body else ""
 
 
-def _found(cell: Cell) -> list[Any]:
-    """The confirmed findings that one of the strategy's own runs showed."""
-    return [found for found in cell.reports if found.state == "found" and found.run]
-
-
 # --- all of it
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    parser = argparse.ArgumentParser(prog="make bench-deminer", description=__doc__)
-    parser.add_argument("--targets", type=some_of(PACKS), default=tuple(PACKS), help=f"some of {','.join(PACKS)} (default: all)")
-    parser.add_argument("--parts", type=some_of(PARTS), default=tuple(PARTS), help=f"some of {','.join(PARTS)} (default: all)")
-    parser.add_argument("--budget", type=duration, default="10m", help="time for each hunt (default: 10m)")
-    parser.add_argument("--seed", type=int, default=0)
-    said = parser.parse_args(arguments)
-    return Options(said.targets, said.parts, said.budget, said.seed)
+    return hunt_options(arguments, "make bench-deminer", __doc__, PACKS, PARTS)
 
 
 def main() -> int:

@@ -78,6 +78,11 @@ class Cell(msgspec.Struct, frozen=True):
     trouble: str = ""
     """The reason why it could not run."""
 
+    @property
+    def confirmed(self) -> list[Report]:
+        """The confirmed findings that one of its own runs showed."""
+        return [report for report in self.reports if report.state == "found" and report.run]
+
     def report(self, symptom: str) -> Report | None:
         return next((report for report in self.reports if template(report.symptom) == template(symptom)), None)
 
