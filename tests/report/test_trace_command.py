@@ -55,8 +55,14 @@ def exchanged() -> list[Event]:
     ]
 
 
+def with_status() -> list[Event]:
+    """Both nodes show the value of a variable before they exchange messages."""
+    more = {"target": "status", "resource": "s3", "content": "LEFT", "size": 1}
+    return [done(node, 10, 0.5, "variable.sample", thread="main", **more) for node in ("s1", "s2")]
+
+
 class Project:
-    """A folder with one campaign of three runs: without faults, with one and without a trace."""
+    """A folder with one campaign of three runs: without faults, with one, and without faults but with a variable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,6 +75,7 @@ class Project:
         what = plan(Crash(), point("s2", "file.write", "app:Log.add#1", "log"))
         made = record(2, what, [Receipt(0, "s2", "crash", at_s(1.2))])
         self.run_id = campaign.run("random", what, made=made, events=exchanged(), history=[op(0, "c1", "put", 1, 1.2)])
+        campaign.run("baseline", Plan(), made=record(3, Plan(), conditions=everything), events=[*with_status(), *exchanged()])
         campaign.findings(Finding("F1", "lost", "a write is lost", what, (self.run_id,), ("random",), ()))
         campaign.close()
         (folder / ".undermine" / "latest").symlink_to("campaigns/2026-01-01")
@@ -110,9 +117,21 @@ def test_a_run_is_summed_up_and_its_files_are_in_its_folder(project: Project) ->
     for name in ("trace.html", "trace.perfetto.json", "trace.shiviz.log"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
         assert name in out
+    assert not (folder / "trace.decls").exists(), "it shows no variable"
     assert "\x1b" not in out
     assert _picture(folder / "trace.html")["healed"] is None, "there was nothing to heal"
     assert "healed" not in (folder / "trace.perfetto.json").read_text() + (folder / "trace.shiviz.log").read_text()
+
+
+def test_a_run_with_variables_has_files_for_daikon(project: Project) -> None:
+    code, out, err = project.run("--run", "3")
+    assert (code, err) == (0, "")
+    folder = project.folder / ".undermine/campaigns/2026-01-01/runs/000003"
+    assert "variable s2.status[s3]" in (folder / "trace.decls").read_text().splitlines()
+    lines = (folder / "trace.dtrace").read_text().splitlines()
+    assert lines.count("s1.status[s3]") == 2, "once for each message"
+    assert "trace.decls" in out
+    assert "trace.dtrace" in out
 
 
 def _picture(path: Path) -> dict[str, Any]:

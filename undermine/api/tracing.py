@@ -5,6 +5,7 @@ The story of `trace`:
 1. Make a fault-free run. Agents observe all families of operations, in the workload's clients too.
 2. Read its events as columns and analyse them: pairs, contexts, causes, locks and time limits, stores, messages.
 3. Summarise them and write three files to the run's folder or to `out`: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`.
+   If the run shows variables of nodes, write `trace.decls` and `trace.dtrace` too.
 
 The checkers judge the fault-free run, as in a hunt. A failed run is drawn too, since its trace shows why it failed.
 
@@ -20,7 +21,10 @@ from typing import Any
 import msgspec
 
 from undermine import plugins
+from undermine.analysis.agreement.daikon import daikon_files
+from undermine.analysis.agreement.samples import samples_of
 from undermine.analysis.pipeline import analyse
+from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.analysis.trace_summary import Summary, summary
 from undermine.api.opening import build_agents
 from undermine.api.trace_warnings import warnings
@@ -44,6 +48,7 @@ from undermine.store.rundir import RunDir, load_view, tidy
 
 STRATEGY = "trace"
 HTML, PERFETTO, SHIVIZ = "trace.html", "trace.perfetto.json", "trace.shiviz.log"
+DECLS, DTRACE = "trace.decls", "trace.dtrace"
 
 Checkers = Callable[[Config, Sequence[str]], Sequence[Checker]]
 """Creates the checkers of a configuration, given the names of the user's own."""
@@ -63,6 +68,8 @@ class TraceResult(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     symptom: str = ""
     """The symptom that a fault-free run failed with; empty if it passed, and for stored runs, which were already judged."""
+    daikon: tuple[str, ...] = ()
+    """The declarations and the data trace for Daikon; empty if the run shows no variables of nodes."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -141,7 +148,7 @@ def record(config: Config, listener: Listener, checkers: Checkers | None = None)
 
 
 def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Path | None = None) -> TraceResult:
-    """Analyse the run in a folder and write the three files."""
+    """Analyse the run in a folder and write its files."""
     folder = run.folder
     target = _folder(out or folder)
     view = load_view(RunDir(folder))
@@ -159,7 +166,19 @@ def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Pat
         target / SHIVIZ, lambda stream: written.append(shiviz.write(stream, view, traced, origin_ns)[0]), "--out"
     )
     files = str(html), str(timeline), str(log)
-    return TraceResult(words, str(folder), summarised, *files, sum(written), warned, run.symptom)
+    daikon = _write_daikon(target, traced, config)
+    return TraceResult(words, str(folder), summarised, *files, sum(written), warned, run.symptom, daikon)
+
+
+def _write_daikon(target: Path, traced: TraceAnalysis, config: Config) -> tuple[str, ...]:
+    """Write the values of variables at messages for Daikon, if there are any; return the paths."""
+    samples = samples_of(traced.columns, config.metadata)
+    if not samples.variables:
+        return ()
+    files = daikon_files([(traced, samples)])
+    decls = write_file(target / DECLS, lambda stream: stream.write(files.decls), "--out")
+    dtrace = write_file(target / DTRACE, lambda stream: stream.write(files.dtrace), "--out")
+    return str(decls), str(dtrace)
 
 
 def _folder(path: Path) -> Path:
