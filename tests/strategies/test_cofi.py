@@ -277,6 +277,20 @@ def test_no_partitions_without_leave() -> None:
     assert plans(given) == []
 
 
+def test_nodes_of_other_roles_than_those_the_user_chose_are_not_cut_off() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    trace.message("n2", "n1", "ask")
+    roles = {"n1": "server", "n2": "worker", "n3": "worker"}
+    every = FaultLimits(
+        ("partition",), capabilities=dict.fromkeys(roles, CAPABILITIES), node_roles=roles, partition_levels=("operation",)
+    )
+    for chosen, nodes in {("worker",): ["n2"], ("server", "worker"): ["n1", "n2"]}.items():
+        limits = msgspec.structs.replace(every, roles=chosen)
+        possible = history(trace.points(), limits=limits).possible_faults
+        found = plans(msgspec.structs.replace(told(trace), possible_faults=possible))
+        assert sorted({node for plan in found for node in plan.steps[0].fault.nodes}) == nodes  # type: ignore[union-attr]
+
+
 def test_a_reason_has_the_invariant_and_the_values() -> None:
     (candidate, *_) = Cofi(NODE_ONLY).propose(told(gossip("NORMAL", "NORMAL", "LEFT")))
     (reason,) = candidate.reasons

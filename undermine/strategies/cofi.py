@@ -131,8 +131,9 @@ class Cofi:
         known = self._learn(history)
         since = history.fired_ns(after.id) if after else 0
         runs = (after.id,) if after else history.fault_free
+        left_out = _left_out(history)
         for found in (found for run in runs for found in known.of(run) if found.seen.t_ns >= since):
-            for series in self._series(found, history):
+            for series in self._series(found, left_out):
                 yield Candidate(_plan(series, None, history), (_why(series),))
 
     # --- the queue
@@ -151,27 +152,28 @@ class Cofi:
             for found in known.of(run):
                 queued.setdefault(found.state, found)
         before: Counter[object] = Counter()
+        left_out = _left_out(history)
         ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
         for found in ordered:
             is_brief = found.seen.lasted_ns < _BRIEF_NS * found.seen.times
             had_partition = own.get(found.run, False)
             needs_partition = had_partition and found.seen.t_ns >= history.fired_ns(found.run)
-            for series in self._series(found, history):
+            for series in self._series(found, left_out):
                 turn = _OTHER_CUT * (series.fault != self._fault("node", series.node, found))
                 looks = series.looks, turn
                 rank = turn + _ANOTHER_OF_ITS_CLASS * before[looks] + _STARTING * (not found.seen.after_rest)
                 before[looks] += 1
                 yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
-    def _series(self, found: Disagreement, history: History) -> Iterator[_Series]:
-        """The series of a state: each of its nodes is cut off in each way, if partitions are allowed."""
-        if not any(isinstance(one.fault, Partition) for one in injectable(history.possible_faults)):
+    def _series(self, found: Disagreement, left_out: frozenset[str] | None) -> Iterator[_Series]:
+        """The series of a state: each of its nodes is cut off in each way, if partitions of these nodes are allowed."""
+        if left_out is None:
             return
         faults: set[Partition] = set()
         for node in found.state.nodes:
             for cut in self._options.cuts:
                 fault = self._fault(cut, node, found)
-                if fault not in faults:
+                if fault not in faults and left_out.isdisjoint(fault.nodes):
                     faults.add(fault)
                     yield _Series(found, node, fault)
 
@@ -242,6 +244,13 @@ def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:
         if isinstance(step.trigger, When) and isinstance(step.fault, Partition):
             found.setdefault((step.trigger, step.fault), []).append(run)
     return found
+
+
+def _left_out(history: History) -> frozenset[str] | None:
+    """The nodes that no partition may hit, such as those that `faults.roles` does not list; None if nothing may be cut off."""
+    cuts = [one for one in history.possible_faults if isinstance(one.fault, Partition)]
+    allowed = {one.point.get("node") for one in injectable(cuts)}
+    return frozenset(one.point.get("node") for one in cuts) - allowed if allowed else None
 
 
 def _wanted(run: PastRun, failed: Sequence[Point]) -> set[Point]:
