@@ -27,6 +27,8 @@ ROUNDS = 4
 MAP_SIZE = 12
 CHAIN_LENGTH = 5
 OPERATION_S = 10.0
+WITHOUT_WORKER_S = 9.0
+"""How long a computation may take after a worker is cut off: the scheduler removes it after 5 s and looks every second."""
 LEASE = "distributed.scheduler.locks.lease-timeout"
 LEASE_S = 3.0
 """The lease in undermine.toml. Whoever uses a lock first chooses it."""
@@ -73,9 +75,8 @@ def connect(s: undermine.Session) -> Any:
     import distributed
     from dask import config
 
-    config.set(
-        {"distributed.comm.timeouts.connect": "4s", "distributed.comm.timeouts.tcp": "11s", LEASE: f"{LEASE_S}s"}
-    )
+    limits = {f"distributed.comm.timeouts.{name}": s.params[name] for name in ("connect", "tcp")}
+    config.set({**limits, LEASE: f"{LEASE_S}s"})
     node = s.node("sched")
     return distributed.Client(f"tcp://{node.host}:{node.port}", timeout=OPERATION_S)
 
@@ -111,13 +112,16 @@ def workload(s: undermine.Session) -> None:
 
 def use_map(s: undermine.Session, client: Any, name: str) -> None:
     """Run many tasks at once and gather their results. One more task computes their sum from results on other workers."""
+    from distributed import wait
+
     for number in range(ROUNDS):
         numbers = [100 * number + one for one in range(MAP_SIZE)]
         right = [one * one for one in numbers]
 
-        def compute(numbers: list[int] = numbers) -> Any:
-            futures = client.map(work.square, numbers, pure=False)
-            return [client.gather(futures), client.submit(work.total, futures, pure=False).result(OPERATION_S)]
+        def compute(number: int = number, numbers: list[int] = numbers) -> Any:
+            futures = client.map(work.square, numbers, key=[f"square-{one}" for one in numbers])
+            wait(futures, timeout=OPERATION_S)
+            return [client.gather(futures), client.submit(work.total, futures, key=f"total-{number}").result(OPERATION_S)]
 
         s.attempt("compute", compute, client=name, args={"right": [right, sum(right)]})
 
@@ -132,7 +136,7 @@ def use_chain(s: undermine.Session, client: Any, name: str) -> None:
             made: Any = []
             for link, item in enumerate(items):
                 there = workers[link % len(workers)]
-                made = client.submit(work.extend, made, item, workers=[there], allow_other_workers=True, pure=False)
+                made = client.submit(work.extend, made, item, workers=[there], allow_other_workers=True, key=f"link-{item}")
             return made.result(OPERATION_S)
 
         s.attempt("compute", compute, client=name, args={"right": items})
@@ -259,6 +263,23 @@ def results_are_right(run: undermine.RunView) -> undermine.Verdict:
             said = [f"{op.client} got {op.value!r:.200}", f"expected {op.args['right']!r:.200}"]
             return undermine.Verdict.fail("a computation returned a wrong result", "wrong result", said)
     return undermine.Verdict.ok() if computed else undermine.Verdict.unknown("nothing was computed")
+
+
+@undermine.checker
+def computations_end_without_one_worker(run: undermine.RunView) -> undermine.Verdict:
+    """A client gets its result although one worker cannot be reached: the scheduler removes it, and others do its work."""
+    hit = {node for fault in run.faults for node in fault.nodes}
+    if len(hit) > 1 or "sched" in hit or any(fault.failure != "partition" for fault in run.faults):
+        return undermine.Verdict.ok("nothing is promised after these faults")
+    since_ns = min((fault.t_ns for fault in run.faults), default=0)
+    for op in run.history:
+        waited_s = (op.end_ns - max(op.start_ns, since_ns)) / 1e9
+        if op.f == "compute" and op.phase == "workload" and waited_s > WITHOUT_WORKER_S:
+            said = [*map(str, run.faults), f"{op.client} waited for {waited_s:.1f} s since then: {op.error or op.status}"]
+            return undermine.Verdict.fail(
+                "a computation waits for a worker that cannot be reached", "computation waits for an unreachable worker", said
+            )
+    return undermine.Verdict.ok()
 
 
 @undermine.checker

@@ -14,10 +14,10 @@ import pytest
 
 from undermine import packs
 from undermine.config.load import load
-from undermine.model.faults import Crash
+from undermine.model.faults import Crash, Fault, Partition
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op, Receipt, Verdict
-from undermine.testing import point, run_view
+from undermine.testing import event, point, run_view
 from undermine.userland import registry
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -306,6 +306,23 @@ def test_a_wrong_result_is_seen(dask_hunt: Any) -> None:
         == "wrong result"
     )
     assert dask_hunt.results_are_right(run_view(ops=[did("compute", None, "unknown", right=1)])).answer == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("fault", "waited_s", "symptom"),
+    [
+        (Partition(("w1",)), 7, ""),
+        (Partition(("w1",)), 10, "computation waits for an unreachable worker"),
+        (Partition(("w1", "w2")), 10, ""),
+        (Partition(("sched",)), 10, ""),
+        (Crash(), 10, ""),
+    ],
+)
+def test_a_computation_ends_without_one_worker(dask_hunt: Any, fault: Fault, waited_s: int, symptom: str) -> None:
+    at = event("net.send", node="w1", t_ns=10**9)
+    op = Op(0, "c", "compute", "", {}, "unknown", start_ns=1, end_ns=at.t_ns + waited_s * 10**9)
+    judged = dask_hunt.computations_end_without_one_worker(run_view(ops=[op], events=[at], faults=[(fault, at)]))
+    assert judged.symptom == symptom
 
 
 @pytest.mark.parametrize(
