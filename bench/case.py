@@ -115,8 +115,12 @@ def cases() -> dict[str, Case]:
 
 
 def configuration(case: Case, params: dict[str, str]) -> Config:
-    """The pack's configuration for this release, with the case's faults, and without variables, which could give a bug away."""
-    config = without_variables(load(EXAMPLES / case.pack, params))
+    """The pack's configuration for this release, with the case's faults.
+
+    Only cofi gets the pack's variables, which it needs: they could give another strategy's bug away.
+    """
+    config = load(EXAMPLES / case.pack, params)
+    config = config if case.strategy == "cofi" else without_variables(config)
     faults = msgspec.convert({**msgspec.to_builtins(config.faults), **case.faults}, Faults)
     return msgspec.structs.replace(config, faults=faults)
 
