@@ -35,6 +35,14 @@ def test_a_container_that_was_cut_has_no_elements() -> None:
     assert elements_of("{a, b, c~12ab34cd") is None
 
 
+def test_nothing_is_said_about_elements_that_agents_did_not_list() -> None:
+    assert elements_of("{a, b, …40}") is None
+    assert elements_of("[…5000]") is None
+    assert elements_of("{a…, b}") == {"a…", "b"}
+    assert set(compared("{b}", "{a, …40}")) <= {"==", "∋"}
+    assert set(compared("b", "{a, …40}")) == {"=="}
+
+
 def test_texts_that_only_look_like_numbers_are_texts() -> None:
     assert [number_of(text) for text in ("1_000", "0x10", "nan", "", "1.2.3", None)] == [None] * 6
     assert number_of("-3") == -3

@@ -35,6 +35,9 @@ _WORDS: Mapping[Relation, str] = {
 }
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
+_MORE = re.compile(r"…\d+.$")
+"""The end of a container with more elements than agents list: their number."""
+
 
 def number_of(text: Known) -> int | float | None:
     """The number that a text is, exact for whole numbers; None for other texts."""
@@ -48,8 +51,8 @@ def number_of(text: Known) -> int | float | None:
 
 @lru_cache(1 << 14)
 def elements_of(text: Known) -> frozenset[str] | None:
-    """The elements of a container (`{a, b}` or `[a, b]`); None for other texts, also for one that was cut."""
-    if text is None or (text[:1], text[-1:]) not in (("{", "}"), ("[", "]")):
+    """The elements of a container (`{a, b}` or `[a, b]`); None for other texts, also for one that lacks elements or was cut."""
+    if text is None or (text[:1], text[-1:]) not in (("{", "}"), ("[", "]")) or _MORE.search(text):
         return None
     return frozenset(text[1:-1].split(", ")) if len(text) > 2 else frozenset()
 
