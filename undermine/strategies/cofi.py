@@ -28,13 +28,13 @@ from undermine.strategies.observed_states import Disagreement, ObservedStates
 
 Cut = Literal["node", "group", "out", "in"]
 _ANOTHER_OF_ITS_CLASS, _BRIEF, _STARTING, _OTHER_CUT, _NEEDS_PARTITION = 2.0, 3.0, 4.0, 6.0, 8.0
-"""How many runs a series stays behind another one: since nodes with the same values were tried, since its state is hard to meet,
-since no client was served yet, since it cuts off another part of the cluster, and since only a partition led to its state, which
-may not occur without one."""
+"""How many runs a series waits. In this order: for each earlier series with the same values; if its state is hard to meet; if no
+client was served yet; if it doesn't cut off one node both ways; if only a partition led to its state, which may not occur without
+one."""
 _BRIEF_NS = 1_000_000
-"""A state that lasts for a shorter time each time is hard to meet again."""
+"""A state that lasts for a shorter time, on average, is hard to meet again."""
 _SAME_STATE = 3
-"""How many kinds of messages of a state that the partition led to come before the first one of the state in which it began."""
+"""How many kinds of messages in each later state come before the first kind in the state in which the partition began."""
 _MISSED_MAX = 3
 """How many partitions may end before other, new kinds of messages before a kind is given up."""
 _NO_VARIABLES = (
