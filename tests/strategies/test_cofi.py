@@ -291,6 +291,18 @@ def test_nodes_of_other_roles_than_those_the_user_chose_are_not_cut_off() -> Non
         assert sorted({node for plan in found for node in plan.steps[0].fault.nodes}) == nodes  # type: ignore[union-attr]
 
 
+def test_only_directions_that_the_user_allows_are_tried() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    nodes = ("n1", "n2")
+    limits = FaultLimits(
+        ("partition",), capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=dict.fromkeys(nodes, "n"),
+        partition_levels=("operation",), partition_directions=("both", "out"),
+    )  # fmt: skip
+    possible = history(trace.points(), limits=limits).possible_faults
+    found = plans(msgspec.structs.replace(told(trace), possible_faults=possible), Cofi.Options())
+    assert {plan.steps[0].fault.direction for plan in found} == {"both", "out"}  # type: ignore[union-attr]
+
+
 def test_a_reason_has_the_invariant_and_the_values() -> None:
     (candidate, *_) = Cofi(NODE_ONLY).propose(told(gossip("NORMAL", "NORMAL", "LEFT")))
     (reason,) = candidate.reasons

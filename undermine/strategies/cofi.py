@@ -18,7 +18,6 @@ import msgspec
 
 from undermine.analysis.agreement.message_kinds import KIND
 from undermine.analysis.agreement.states import State
-from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Partition
 from undermine.model.plan import FirstUnseen, Plan, Step, When
 from undermine.model.point import Point
@@ -36,7 +35,7 @@ _BRIEF_NS = 1_000_000
 _SAME_STATE = 3
 """How many kinds of messages in each later state come before the first kind in the state in which the partition began."""
 _MISSED_MAX = 3
-"""How many partitions may end before other, new kinds of messages before a kind is given up."""
+"""A kind of message is given up if this many partitions should have ended before it, and ended before new kinds instead."""
 _NO_VARIABLES = (
     "no fault-free run showed a variable of the nodes, so there is nothing that nodes can disagree about: name some in "
     "[variables] (`undermine check --suggest-variables` finds some), or write `variables = \"auto\"`, and start a new campaign"
@@ -131,9 +130,9 @@ class Cofi:
         known = self._learn(history)
         since = history.fired_ns(after.id) if after else 0
         runs = (after.id,) if after else history.fault_free
-        left_out = _left_out(history)
+        allowed = _allowed(history)
         for found in (found for run in runs for found in known.of(run) if found.seen.t_ns >= since):
-            for series in self._series(found, left_out):
+            for series in self._series(found, allowed):
                 yield Candidate(_plan(series, None, history), (_why(series),))
 
     # --- the queue
@@ -152,28 +151,26 @@ class Cofi:
             for found in known.of(run):
                 queued.setdefault(found.state, found)
         before: Counter[object] = Counter()
-        left_out = _left_out(history)
+        allowed = _allowed(history)
         ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
         for found in ordered:
             is_brief = found.seen.lasted_ns < _BRIEF_NS * found.seen.times
             had_partition = own.get(found.run, False)
             needs_partition = had_partition and found.seen.t_ns >= history.fired_ns(found.run)
-            for series in self._series(found, left_out):
+            for series in self._series(found, allowed):
                 turn = _OTHER_CUT * (series.fault != self._fault("node", series.node, found))
                 looks = series.looks, turn
                 rank = turn + _ANOTHER_OF_ITS_CLASS * before[looks] + _STARTING * (not found.seen.after_rest)
                 before[looks] += 1
                 yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
-    def _series(self, found: Disagreement, left_out: frozenset[str] | None) -> Iterator[_Series]:
-        """The series of a state: each of its nodes is cut off in each way, if partitions of these nodes are allowed."""
-        if left_out is None:
-            return
+    def _series(self, found: Disagreement, allowed: _Allowed) -> Iterator[_Series]:
+        """The series of a state: each of its nodes is cut off in each way that is allowed."""
         faults: set[Partition] = set()
         for node in found.state.nodes:
             for cut in self._options.cuts:
                 fault = self._fault(cut, node, found)
-                if fault not in faults and left_out.isdisjoint(fault.nodes):
+                if fault not in faults and allowed.includes(fault):
                     faults.add(fault)
                     yield _Series(found, node, fault)
 
@@ -246,11 +243,22 @@ def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:
     return found
 
 
-def _left_out(history: History) -> frozenset[str] | None:
-    """The nodes that no partition may hit, such as those that `faults.roles` does not list; None if nothing may be cut off."""
-    cuts = [one for one in history.possible_faults if isinstance(one.fault, Partition)]
-    allowed = {one.point.get("node") for one in injectable(cuts)}
-    return frozenset(one.point.get("node") for one in cuts) - allowed if allowed else None
+class _Allowed(NamedTuple):
+    """The nodes that no partition may hit, such as those that `faults.roles` does not list, and the directions that are allowed;
+    none if nothing may be cut off."""
+
+    left_out: frozenset[str]
+    directions: frozenset[str]
+
+    def includes(self, fault: Partition) -> bool:
+        return fault.direction in self.directions and self.left_out.isdisjoint(fault.nodes)
+
+
+def _allowed(history: History) -> _Allowed:
+    cuts = [(one, one.fault.direction) for one in history.possible_faults if isinstance(one.fault, Partition)]
+    usable = [(one, direction) for one, direction in cuts if not one.skipped]
+    nodes, hit = (frozenset(one.point.get("node") for one, _ in each) for each in (cuts, usable))
+    return _Allowed(nodes - hit, frozenset(direction for _, direction in usable))
 
 
 def _wanted(run: PastRun, failed: Sequence[Point]) -> set[Point]:
