@@ -148,6 +148,14 @@ def test_the_state_of_a_message_is_that_when_it_was_sent_even_if_the_send_waited
     assert kind["state"] == "LEFT, NORMAL"
 
 
+def test_only_messages_that_involve_the_node_count() -> None:
+    messages = [("n2", "n4", "report"), ("n1", "n2", "tell"), ("n4", "n1", "ask")]
+    columns = Columns.of(partitioned(*messages).events)
+    one, other = Variable("n1", "status", "n3"), Variable("n2", "status", "n3")
+    kinds = kinds_of_messages(columns, samples_of(columns), State(one, other, ("LEFT", "NORMAL")), ("n1",), 0, 1000 * MS)
+    assert [(kind["node"], kind["target"]) for kind in kinds] == [("n1", "peer:n2"), ("n4", "peer:n1")]
+
+
 def test_a_partition_that_ended_before_a_new_kind_of_message_lets_that_kind_fail_the_next_time() -> None:
     """The kind that it should have ended before is tried again, until three partitions ended before new ones."""
     trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), ("n2", "n1", "ask"))
@@ -198,6 +206,16 @@ def test_states_of_runs_with_a_partition_join_the_queue_behind_those_of_fault_fr
     assert {state(plan) for plan in found[-2:]} == {new}, "it may need a partition"
 
 
+def test_a_node_that_shows_no_value_in_a_run_has_none_there() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), Trace()
+    shown.did("net.connect", "ask", node="n2", target="peer:n1", error="EHOSTUNREACH")
+    shows(shown, "n1", "LEFT")
+    shown.did("net.connect", "ask", node="n2", target="peer:n1", error="EHOSTUNREACH")
+    (first, _) = plans(told(trace))
+    found = plans(told(trace, (first, None), others={LASTING: shown}))
+    assert (Compare("n1.status[n3]", "==", "LEFT"), Compare("n2.status[n3]", "==", None)) in map(state, found)
+
+
 def test_states_of_a_run_whose_partition_did_not_begin_join_the_queue_without_delay() -> None:
     trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), left=None)
     (first, _) = plans(told(trace))
@@ -219,6 +237,14 @@ def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others
     assert len(first) < len(kinds)
 
 
+def test_states_of_a_starting_cluster_wait() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", None)
+    begun_ns = next(each.t_ns for each in trace.events if each.op == "variable.sample" and not each.size)
+    found = list(Cofi(NODE_ONLY).propose(told(trace, served=lambda _: (begun_ns, 1000 * MS))))
+    scores = {state(candidate.plan)[0].value: candidate.score for candidate in found}
+    assert scores["LEFT"] < scores[None], "n1 has LEFT only before clients begin"
+
+
 def test_states_after_the_workload_are_not_tried() -> None:
     trace = gossip("NORMAL", "NORMAL", "LEFT")
     assert plans(told(trace, served=lambda _: (0, trace.now * MS)))
@@ -238,6 +264,8 @@ def test_numbers_that_grow_make_states_by_their_order() -> None:
     trace = gossip(*numbers, name="term")
     found = plans(told(trace))
     assert [state(plan) for plan in found] == [(Compare("n1.term[n3]", ">", other="n2.term[n3]"),)] * 2
+    scores = {candidate.score for candidate in Cofi(NODE_ONLY).propose(told(trace))}
+    assert len(scores) == 1, "to cut off the higher node isn't the same as to cut off the lower one"
     given = told(trace, (found[0], None), others={LASTING: partitioned(("n1", "n2", "tell"))})
     (ending,) = (plan for plan in plans(given) if plan.steps[0].until)
     assert until(ending).state == (("n1.term[n3]", "n2.term[n3]"),)
