@@ -206,6 +206,19 @@ def test_states_of_runs_with_a_partition_join_the_queue_behind_those_of_fault_fr
     assert {state(plan) for plan in found[-2:]} == {new}, "it may need a partition"
 
 
+def test_a_state_that_a_later_run_shows_without_a_partition_no_longer_waits() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"), left=None)
+    new = (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL"))
+    first, other = plans(told(trace))
+    given = told(trace, (first, None), (other, None), others={LASTING: shown, LASTING + 1: shown})
+    (one, two) = given.runs
+    scores = []
+    for status in ("fired", "not_fired"):
+        past = msgspec.structs.replace(given, runs=(one, msgspec.structs.replace(two, status=status)))
+        scores.append({state(each.plan): each.score for each in Cofi(NODE_ONLY).propose(past)}[new])
+    assert scores[0] < scores[1]
+
+
 def test_a_node_that_shows_no_value_in_a_run_has_none_there() -> None:
     trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), Trace()
     shown.did("net.connect", "ask", node="n2", target="peer:n1", error="EHOSTUNREACH")

@@ -145,18 +145,21 @@ class Cofi:
 
     def _ranked(self, history: History, known: ObservedStates) -> Iterator[tuple[float, _Series]]:
         """All series, in the order in which runs showed their states, with the number of runs that others are ahead."""
-        own = {run.id: run.status == "fired" for run in history.runs if run.status != "broken" and not run.covered}
+        own = [run for run in history.runs if run.status != "broken" and not run.covered]
+        fired_ns = {run.id: history.fired_ns(run.id) for run in own if run.status == "fired"}
         queued: dict[State, Disagreement] = {}
-        for run in (*history.fault_free, *own):
+        unaided: set[State] = set()  # states that a run showed without a partition, or before it
+        for run in (*history.fault_free, *(run.id for run in own)):
             for found in known.of(run):
                 queued.setdefault(found.state, found)
+                if run not in fired_ns or found.seen.t_ns < fired_ns[run]:
+                    unaided.add(found.state)
         before: Counter[object] = Counter()
         allowed = _allowed(history)
         ordered = sorted(queued.values(), key=lambda found: not found.seen.after_rest)
         for found in ordered:
             is_brief = found.seen.lasted_ns < _BRIEF_NS * found.seen.times
-            had_partition = own.get(found.run, False)
-            needs_partition = had_partition and found.seen.t_ns >= history.fired_ns(found.run)
+            needs_partition = found.state not in unaided
             for series in self._series(found, allowed):
                 turn = _OTHER_CUT * (series.fault != self._fault("node", series.node, found))
                 looks = series.looks, turn
