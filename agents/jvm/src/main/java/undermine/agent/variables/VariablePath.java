@@ -59,13 +59,15 @@ final class VariablePath {
 
     /** The owners are the objects that have the last field, and those with a container whose keys are all followed. Returns whether there are such. */
     private boolean markOwners() {
-        boolean isLast = true;
+        boolean isNext = true;
         boolean hasAll = false;
         for (int i = steps.size() - 1; i >= 0; i--) {
-            hasAll |= steps.get(i).kind == Step.Kind.ALL;
-            if (steps.get(i).kind == Step.Kind.FIELD) {
-                steps.get(i).isOfOwner = isLast || steps.get(i + 1).kind == Step.Kind.ALL;
-                isLast = false;
+            if (steps.get(i).kind == Step.Kind.ALL) {
+                isNext = true;
+                hasAll = true;
+            } else if (steps.get(i).kind == Step.Kind.FIELD) {
+                steps.get(i).isOfOwner = isNext;
+                isNext = false;
             }
         }
         return hasAll;

@@ -300,6 +300,15 @@ class VariablesTest {
     }
 
     @Test
+    void theOwnerOfAContainerBehindAKeyCounts() throws InterruptedException {
+        peer.lock = new ReentrantLock();
+        peer.nothing = Map.of("rack", Map.of("s2", new Member(2)));
+        Variables variables = of("nothing[rack][*].role", Map.of());
+        whileHeld(peer.lock, () -> assertEquals(List.of(), read(variables)));
+        assertEquals(List.of("s2=FOLLOWING"), read(variables));
+    }
+
+    @Test
     void refusesMalformedPaths() {
         for (String path : List.of("a.b.C.x", "a:", "a:C..x", "a:C.x[1")) {
             assertThrows(IllegalArgumentException.class, () -> variables(path, Map.of()), path);
