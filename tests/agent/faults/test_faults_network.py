@@ -326,6 +326,33 @@ def test_datagrams_do_not_cross_a_partition(tool):
         assert target.stdout.readline() == "4 b'seen'\n"
 
 
+def test_an_error_of_a_datagram_leaves_an_asyncio_endpoint_open(tool, any_python):
+    tool.python = any_python
+    tool.step({"fault": "error", "error": "ECONNRESET", "scope": "once"}, TO_S2)
+    source = """
+        import asyncio
+
+        class Here(asyncio.DatagramProtocol):
+            def error_received(self, error):
+                print("error", type(error).__name__)
+
+            def connection_lost(self, error):
+                print("lost", error)
+
+        async def main():
+            there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            there.bind(listener.getsockname())
+            here, _ = await asyncio.get_running_loop().create_datagram_endpoint(Here, ("127.0.0.1", 0))
+            here.sendto(b"one", there.getsockname())
+            here.sendto(b"two", there.getsockname())
+            print(there.recv(10), here.is_closing())
+
+        asyncio.run(main())
+    """
+    outcome = tool.run(prepared(tool, source)).ok()
+    assert outcome.out.splitlines() == ["error ConnectionResetError", "b'two' False"]
+
+
 def test_an_asyncio_program_at_a_blackhole_waits_for_the_reset(tool, any_python):
     tool.python = any_python
     tool.step(DROP, {**TO_S2, "nth": 2})

@@ -94,7 +94,10 @@ def send(agent, operation, subject, size, original, transport, *args):
 
 
 def _lose(transport, error) -> None:
-    """Lose the connection by this error."""
+    """Tell the program of this error as asyncio does: a connection is lost, but a socket for datagrams stays open."""
+    if hasattr(type(transport), "sendto"):
+        transport._protocol.error_received(error)
+        return
     below = getattr(transport, "_ssl_protocol", None) or transport
     below._fatal_error(error, "Fatal write error on socket transport")
 
