@@ -33,6 +33,8 @@ _WORDS: Mapping[Relation, str] = {
     "<=": "on {} is at most that on {}",
     ">=": "on {} is at least that on {}",
 }
+_NOTHING = frozenset((None, "None", "null"))
+"""An absent value, and the texts of None in Python and Java."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 _MORE = re.compile(r"…\d+.$")
@@ -61,10 +63,11 @@ def elements_of(text: Known) -> frozenset[str] | None:
 def compared(one: Known, other: Known) -> Mapping[Relation, bool]:
     """The relations that say something about these values, each with whether it holds.
 
-    Two absent values show nothing. A value and an absent one aren't equal, and nothing else can be said of them.
+    Two absent values show nothing, and neither do an absent one and None: a path may lead through None on one node and end in it
+    on the other. Any other value and an absent one aren't equal, and nothing else can be said of them.
     """
     if one is None or other is None:
-        return {} if one is other else {"==": False}
+        return {} if {one, other} <= _NOTHING else {"==": False}
     numbers = number_of(one), number_of(other)
     found: dict[Relation, bool] = {"==": one == other}
     if numbers[0] is not None and numbers[1] is not None:
