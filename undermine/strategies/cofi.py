@@ -24,6 +24,7 @@ from undermine.model.point import Point
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
 from undermine.protocols import History, PastRun
 from undermine.strategies.observed_states import Disagreement, ObservedStates
+from undermine.strategies.remarks import NewRemarks
 
 Cut = Literal["node", "group", "out", "in"]
 _ANOTHER_OF_ITS_CLASS, _BRIEF, _STARTING, _OTHER_CUT, _NEEDS_PARTITION = 2.0, 3.0, 4.0, 6.0, 8.0
@@ -96,14 +97,11 @@ class Cofi:
         self._known: ObservedStates | None = None
         self._ends: dict[int, Point | None] = {}
         self._kinds: dict[tuple[int, State], list[Point]] = {}
-        self._remarks: list[str] = []
-        self._told: set[str] = set()
+        self._remarks = NewRemarks()
 
     def remarks(self) -> list[str]:
         """Remarks for the user, each once."""
-        new, self._remarks = [remark for remark in self._remarks if remark not in self._told], []
-        self._told.update(new)
-        return new
+        return self._remarks.take()
 
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the next partition of each series that isn't over, the most promising first."""
@@ -227,13 +225,13 @@ class Cofi:
 
     def _tell(self, known: ObservedStates, history: History) -> None:
         if not known.has_samples:
-            self._remarks = [_NO_VARIABLES]
+            self._remarks.say(_NO_VARIABLES)
             return
         kept = known.invariants
         dropped = ", ".join(f"{count} {rule}" for rule, count in kept.dropped.items())
         text = f"invariants between nodes: {len(kept.invariants)} of {kept.mined}" + (f" (others: {dropped})" if dropped else "")
         states = {found.state for run in history.fault_free for found in known.of(run)}
-        self._remarks = [f"{text}; states in which nodes disagree: {len(states)}"]
+        self._remarks.say(f"{text}; states in which nodes disagree: {len(states)}")
 
 
 def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:
@@ -265,7 +263,7 @@ def _allowed(history: History) -> _Allowed:
 
 
 def _wanted(run: PastRun, failed: Sequence[Point]) -> set[Point]:
-    """The kinds of messages before which the partition of a run could end, of those that failed in the first run."""
+    """The kinds of messages that failed in the first run, and before which the partition of this run could end."""
     (step,) = run.plan.steps
     return set(failed) - set(step.until.seen) if isinstance(step.until, FirstUnseen) else set()
 

@@ -26,6 +26,7 @@ from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.protocols import History, PastRun
 from undermine.strategies.observed_pairs import ObservedPairs, RelatedSites, Shown
+from undermine.strategies.remarks import NewRemarks
 
 Variant = Literal["at once", "late", "never", "all nodes", "power"]
 _TIERS: dict[Tier, tuple[float, str]] = {
@@ -72,14 +73,11 @@ class Deminer:
         self.labels = options.labels
         self._options = options
         self._known: ObservedPairs | None = None
-        self._remarks: list[str] = []
-        self._told: set[str] = set()
+        self._remarks = NewRemarks()
 
     def remarks(self) -> list[str]:
         """Remarks for the user, each once."""
-        new, self._remarks = [remark for remark in self._remarks if remark not in self._told], []
-        self._told.update(new)
-        return new
+        return self._remarks.take()
 
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the candidates of all related pairs, the most promising first."""
@@ -149,9 +147,10 @@ class Deminer:
         tiers = Counter(pair.tiers[0] for pair in pairs)
         total = sum(pair.times for pair in pairs)
         said = "; ".join(f"{count} because {_TIERS[tier][1]}" for tier, count in tiers.most_common())
-        self._remarks = [f"related operations: {total}, at {len(pairs)} pairs of call sites" + (f" ({said})" if said else "")]
+        remarks = [f"related operations: {total}, at {len(pairs)} pairs of call sites" + (f" ({said})" if said else "")]
         if self._known and not (self._known.in_full and (self._known.has_contents or not self._options.content)):
-            self._remarks.append(_NOT_IN_FULL)
+            remarks.append(_NOT_IN_FULL)
+        self._remarks.say(*remarks)
 
 
 def _nodes(history: History) -> tuple[str, ...]:
