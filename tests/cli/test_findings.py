@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from undermine.cli.findings import judged, show_findings
+from undermine.cli.findings import judged, show_findings, show_notes
 from undermine.model.faults import Crash, Delay
 from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
 from undermine.model.plan import At, Lasted, Plan, Step
@@ -184,3 +184,14 @@ def test_options_that_find_the_campaign_are_in_the_commands(capsys: pytest.Captu
 
 def test_an_empty_list_says_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no findings" in said(capsys)
+
+
+def test_a_note_is_shown_with_its_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    show_notes([(f"worker ends {HOSTILE}", [4, 9])])
+    lines = capsys.readouterr().out.splitlines()
+    assert "not bugs" in lines[1]
+    assert lines[2].startswith("   worker ends")
+    assert lines[2].endswith("(2 runs, first in run 4)")
+    assert "\x1b" not in lines[2]
+    show_notes([])
+    assert capsys.readouterr().out == ""

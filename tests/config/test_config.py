@@ -28,6 +28,7 @@ from undermine.config.schema import (
     Hunt,
     NetworkError,
     Ready,
+    Restart,
     Role,
     RunLimits,
     Variable,
@@ -776,7 +777,7 @@ def test_init_shows_every_default_truly(tmp_path: Path) -> None:
     path = tmp_path / "undermine.toml"
     plain = load(path, programs=False)
     text = uncommented(init.TEMPLATE)
-    text = re.sub(r"^(env|health) = .*\n|^command = \"…\".*\n|^python = .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^(env|health|restart) = .*\n|^command = \"…\".*\n|^python = .*\n", "", text, flags=re.MULTILINE)
     path.write_text(text)
     shown = load(path, programs=False)
     assert changes(plain.significant(), shown.significant()) == []
@@ -788,6 +789,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
     "roles.NAME": Role,
     "roles.NAME.ready": Ready,
     "roles.NAME.health": Health,
+    "roles.NAME.restart": Restart,
     "workload": Workload,
     "run": RunLimits,
     "faults": Faults,
@@ -835,7 +837,7 @@ def test_reference_has_every_key_and_default(section: str) -> None:
     kind = SECTIONS[section]
     fields = [field for field in msgspec.structs.fields(kind) if (kind, field.name) != (Role, "name")]
     assert set(rows) == {field.name for field in fields}
-    in_words = {"ready", "health", "budget"}
+    in_words = {"ready", "health", "restart", "budget"}
     if section not in ("campaign", "roles.NAME"):
         in_words |= {"tcp", "log", "http", "port", "python", "command"}
     for field in fields:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from network_helpers import ECHO, answers, held, inodes, needs_cgroups, needs_namespaces, needs_nft
 from node_helpers import Token
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 from undermine.config.load import load
 from undermine.config.schema import Isolation as Wanted
@@ -30,6 +30,7 @@ nodes = ["a", "b"]
 command = ["{python}", "{project}/echo.py", "LISTEN", "{port}"]
 agent = "AGENT"
 ready = READY
+MORE
 [workload]
 command = "true"
 """
@@ -48,6 +49,7 @@ def cluster(
     grouped: bool = False,
     agent_file: AgentFile | None = None,
     program: str = ECHO,
+    more: str = "",
 ) -> Iterator[tuple[LocalCluster, LoopbackNetwork | NamespaceNetwork]]:
     (folder / "echo.py").write_text(program)
     toml = (
@@ -55,6 +57,7 @@ def cluster(
         .replace("READY", ready)
         .replace("AGENT", "python" if agent_file else "none")
         .replace("TIMEOUT", str(timeout_s))
+        .replace("MORE", more)
     )
     (folder / "undermine.toml").write_text(toml)
     config = load(folder)
@@ -222,6 +225,26 @@ def test_a_reboot_that_comes_too_late_leaves_the_next_start_alone(tmp_path: Path
         assert made.wait_ready(["a"], lambda: False) == {}
         assert network.inside("client", lambda: _says(made.nodes[0])) == "hello"
         assert [(end.node, end.incarnation) for end in made.exits] == [("a", 1)]
+
+
+def test_a_supervisor_starts_a_node_again_until_it_gives_up(tmp_path: Path) -> None:
+    with cluster(
+        tmp_path, "ports", program="raise SystemExit(3)", more="restart = {after_s = 0, max = 2}", timeout_s=HANG_S
+    ) as (made, _):
+        assert set(made.start_all(lambda: False)) == {"a", "b"}
+        ends = [(end.incarnation, end.code, end.expected, end.restarts) for end in made.exits if end.node == "a"]
+        assert ends == [(1, 3, False, True), (2, 3, False, True), (3, 3, False, False)]
+        assert made.gone("a")
+
+
+def test_a_supervisor_leaves_a_crash_alone(tmp_path: Path) -> None:
+    """A crash stands for a machine that is gone."""
+    with cluster(tmp_path, "ports", more="restart = {}") as (made, _):
+        made.start_all(lambda: False)
+        assert made.crash("a", None)
+        wait_until(lambda: not made.alive("a"), what="the end of a is known")
+        assert [(end.expected, end.restarts) for end in made.exits] == [(True, False)]
+        assert made.gone("a")
 
 
 @needs_cgroups

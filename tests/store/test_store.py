@@ -212,6 +212,16 @@ def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: CampaignStore) -
     assert not store.past_runs()[0].failed
 
 
+def test_notes_of_passing_runs_are_listed_once_with_their_runs(store: CampaignStore) -> None:
+    slots = store.write_round("random", [plan(number) for number in range(4)])
+    noted = Verdict("pass", note="w ends", checker="exits")
+    first, _, second, _ = (
+        do(store, slot, verdicts=said)
+        for slot, said in zip(slots, [(noted,), (noted, verdict("b", "fail")), (noted,), (verdict("a"),)], strict=True)
+    )
+    assert store.notes() == [("w ends", [first, second])]
+
+
 def test_findings_are_made_of_failing_runs_with_a_fault_oldest_first(store: CampaignStore) -> None:
     (base,) = written(store, "baseline", [plan(0)])
     one, two = store.write_round("random", [plan(1), plan(2)])

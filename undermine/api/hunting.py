@@ -40,6 +40,8 @@ class HuntResult(msgspec.Struct, frozen=True):
     """By a finding's id: how the partitions of the run that shows it best ended."""
     covered: dict[str, int] = {}
     """By strategy: the number of its plans that other runs had already tried."""
+    notes: list[tuple[str, list[int]]] = []
+    """Facts that checkers noted in runs that passed, such as an exit that a supervisor repaired, and the runs of each."""
     growth: tuple[CoverageSample, ...] = ()
     """How coverage grew: an entry for each experiment that increased it."""
 
@@ -101,6 +103,7 @@ def hunt(
             new_logs=new_logs(store, found),
             partition_ends=partition_ends(store, found),
             covered=store.covered(),
+            notes=store.notes(),
             growth=coverage.growth,
         )
 

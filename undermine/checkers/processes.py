@@ -25,20 +25,21 @@ class Exits(BuiltinChecker):
 
     name = "exits"
     rank = Rank.EXIT
-    summary = "a node ends by itself, and no injected fault permits that"
+    summary = "a node ends by itself, no injected fault permits that, and no supervisor starts it again"
     explains = True
 
     def check(self, run: RunView) -> Verdict:
         wrong = _wrong_exits(run)
+        restarted = [e for e in run.record.exits if e.restarts and not exit_allowed(run, e)]
         if not wrong:
-            return Verdict.ok()
+            return Verdict.ok(note=_symptom(run, restarted[0]) if restarted else "")
         first = wrong[0]
         line = message_of(telling_line(first.log_tail), first.node)
-        frame = fatal_frame(first.log_tail)
+        before = sum(e.node == first.node for e in restarted)
+        given_up = f" after its supervisor had started it again {before} times" if before else ""
         return Verdict.fail(
-            f"{first.node} ended by itself with {_code(first)}: {line or 'it logged nothing'}",
-            symptom=f"{run.role(first.node)} ends by itself with {_code(first)}: {mask(line)}"
-            + (f", at {frame}" if frame else ""),
+            f"{first.node} ended by itself with {_code(first)}{given_up}: {line or 'it logged nothing'}",
+            symptom=_symptom(run, first),
             evidence=[f"{e.node} (start {e.incarnation}) ended with {_code(e)}" for e in wrong]
             + first.log_tail.splitlines()[-_EVIDENCE_LINES_MAX:],
         )
@@ -50,7 +51,13 @@ class Exits(BuiltinChecker):
 
 
 def _wrong_exits(run: RunView) -> list[NodeExit]:
-    return [node_exit for node_exit in run.record.exits if not exit_allowed(run, node_exit)]
+    """The exits that nothing permits and no supervisor repairs."""
+    return [e for e in run.record.exits if not e.restarts and not exit_allowed(run, e)]
+
+
+def _symptom(run: RunView, ended: NodeExit) -> str:
+    line, frame = message_of(telling_line(ended.log_tail), ended.node), fatal_frame(ended.log_tail)
+    return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(line)}" + (f", at {frame}" if frame else "")
 
 
 def _code(node_exit: NodeExit) -> str:

@@ -55,6 +55,15 @@ def show_findings(
     _show_unreal(out, [finding for finding in findings if finding.dropped and not finding.suppressed], options)
 
 
+def show_notes(notes: Sequence[tuple[str, Sequence[int]]]) -> None:
+    """Print the facts that checkers noted in runs that passed."""
+    out = console()
+    if notes:
+        out.print("\n[bold]notes[/bold]: seen in runs in which everything promised held, so these are not bugs")
+    for note, runs in notes:
+        out.print(f"   {plain(note)} ({count(len(runs), 'run')}, first in run {runs[0]})")
+
+
 def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> None:
     if findings:
         out.print("\n[bold]dropped[/bold]: no slow device can cause these delays, so these are not bugs")

@@ -13,7 +13,7 @@ import typer
 from undermine import api
 from undermine.cli.console import console, plain
 from undermine.cli.coverage import coverage_words, show_coverage, show_strategies
-from undermine.cli.findings import judged, show_findings
+from undermine.cli.findings import judged, show_findings, show_notes
 from undermine.cli.options import (
     HERE,
     ConfigOption,
@@ -148,6 +148,7 @@ def show_hunt(result: api.HuntResult, page: Path, options: str = "") -> None:
     """Print the findings, the number of runs, coverage and the path of the report."""
     out = console()
     show_findings(result.findings, options, result.remarks, result.new_logs, result.partition_ends)
+    show_notes(result.notes)
     statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(result.statuses.items()))
     runs = count(sum(result.statuses.values()), "run")
     out.print(f"\n{runs} in this campaign ({statuses}); this session took {result.duration_s:.0f} s")

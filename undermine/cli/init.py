@@ -43,6 +43,7 @@ command = "your-server --id {id} --listen {host}:{port} --data {dir} --peers {pe
 # adapters = ["http", "redis", "tornado"]  # libraries whose calls are logical operations; also "streams", or your own .py files
 # ready = {tcp = "main", timeout_s = 15}   # or {log = 'listening on \\d+'}, {http = "/up"}, {python = "f"}
 # health = {http = "/health"}   # how to ask a node for its health; or {command = "…"}, {python = "…"}
+# restart = {after_s = 1, max = 5}   # if systemd, Kubernetes or the like starts a node again that ends by itself
 # logs = ["*.log"]              # log files in {dir}; the output of a node is always kept
 # start_after = []              # roles that must be ready before this one starts
 # variables = {}                # variables that triggers may use, like {term = "myapp.raft:Node.term"}

@@ -11,7 +11,7 @@ import typer
 from undermine import api
 from undermine.cli.console import console, plain
 from undermine.cli.coverage import show_coverage
-from undermine.cli.findings import judged, show_findings
+from undermine.cli.findings import judged, show_findings, show_notes
 from undermine.cli.options import (
     HERE,
     CampaignOption,
@@ -61,12 +61,14 @@ def report(
     with api.open_store(api.campaign_dir(loaded, campaign)) as store:
         new_logs = api.new_logs(store, findings)
         ends = api.partition_ends(store, findings)
+        notes = store.notes()
         coverage = api.coverage_of(store)
     if json:
         said = {"report": str(page), "findings": judged(findings), "remarks": remarks, "new_logs": new_logs}
-        print_json({**said, "partition_ends": ends, "coverage": coverage.reached, "growth": coverage.growth})
+        print_json({**said, "partition_ends": ends, "notes": notes, "coverage": coverage.reached, "growth": coverage.growth})
     else:
         show_findings(findings, later_options(config, campaign), remarks, new_logs, ends)
+        show_notes(notes)
         show_coverage(coverage.reached)
         typer.echo(f"report: {page}")
     # a suspicion counts too: no re-run follows a report

@@ -66,6 +66,7 @@ Budget = Annotated[
     float,
     Meta(gt=0, le=BUDGET_S_MAX, description='a time of at most 30 days, like "10m", "90s", "1h30m" or 600'),
 ]
+Restarts = Annotated[int, Meta(ge=1, le=1000, description="a whole number from 1 to 1000")]
 Text = Annotated[str, Meta(description="text in quotes")]
 # Not `min_length`, because "" is the default of optional keys and a stored configuration must be readable.
 Template = Annotated[str, Meta(description="non-empty text in quotes", extra={"filled": True})]
@@ -140,6 +141,14 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Seconds = 5.0
 
 
+class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A supervisor, such as systemd or Kubernetes: it starts a node again that ends by itself."""
+
+    after_s: Pause = 1.0
+    max: Restarts = 5
+    """It gives up after this number of restarts of a node in one run."""
+
+
 class LogicalOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A function of the target that counts as one operation. Its kind, peer, size, content, store, keys and values are
     paths, or `=` and a text."""
@@ -171,6 +180,7 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     adapters: Texts = DEFAULT_ADAPTERS
     ready: Ready = Ready()
     health: Health | None = None
+    restart: Restart | None = None
     logs: Texts = ("*.log",)
     start_after: RoleNames = ()
     variables: Variables = {}

@@ -23,6 +23,7 @@ from undermine.config.schema import (
     Hunt,
     Param,
     Ready,
+    Restart,
     Role,
     RunLimits,
     Workload,
@@ -49,6 +50,7 @@ def homes() -> dict[str, str]:
         "roles.NAME": Role,
         "roles.NAME.ready": Ready,
         "roles.NAME.health": Health,
+        "roles.NAME.restart": Restart,
     }
     kinds |= SECTIONS
     found: dict[str, list[str]] = {}
@@ -105,7 +107,7 @@ READERS: dict[tuple[type, str], Reader] = {
     (Hunt, "budget"): _read_seconds,
 } | {
     (kind, name): _read_seconds
-    for kind in (Ready, Health, Workload, RunLimits, Faults)
+    for kind in (Ready, Health, Restart, Workload, RunLimits, Faults)
     for name in kind.__struct_fields__
     if name.endswith(("_s", "_s_max"))
 }

@@ -44,6 +44,8 @@ class _State:
         self.death_expected = False
         self.started_ns = 0
         self.reboot_after_s: float | None = None
+        self.restarts = 0
+        """How often its supervisor has started it again."""
         self.sabotaged = False
         """Killed by a saboteur: its death counts as unexpected, and the tool does not start the node again."""
         self.timer: threading.Timer | None = None
@@ -313,6 +315,9 @@ class LocalCluster:
             if self._closing or state.incarnation != int(incarnation) or not state.alive:
                 return
             state.alive = False
+            expected = not state.sabotaged and (state.death_expected or event.crashed)
+            supervisor = self._config.role_of(node).restart
+            restarts = supervisor is not None and not expected and not state.sabotaged and state.restarts < supervisor.max
             self.exits.append(
                 NodeExit(
                     node=node,
@@ -320,13 +325,17 @@ class LocalCluster:
                     code=event.code,
                     started_ns=state.started_ns,
                     t_ns=event.t_ns,
-                    expected=not state.sabotaged and (state.death_expected or event.crashed),
+                    expected=expected,
                     log_tail=self._logs.tail(node, state.incarnation),
+                    restarts=restarts,
                 )
             )
             if state.sabotaged:
                 return
-            if self._healed_ns > state.started_ns:
+            if supervisor and restarts:
+                state.restarts += 1
+                state.reboot_after_s = supervisor.after_s
+            elif self._healed_ns > state.started_ns:
                 state.reboot_after_s = 0.0  # a late effect of the fault: an operator would start the node again
             if state.reboot_after_s is not None:
                 state.timer = threading.Timer(state.reboot_after_s, self._reboot, (node, state.incarnation))

@@ -164,6 +164,8 @@ class NodeExit(msgspec.Struct, frozen=True):
     t_ns: int
     expected: bool
     log_tail: str = ""
+    restarts: bool = False
+    """Does its supervisor start it again?"""
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
@@ -379,12 +381,14 @@ class Verdict(msgspec.Struct, frozen=True):
     checker: str = ""
     lasting: bool = False
     """A promise is broken for good: waiting longer would not help, so a single run that shows it counts."""
+    note: str = ""
+    """A fact that a person should know although the run passes. Equal notes of a campaign are listed once."""
     rank: str = ""
     """The value of the checker's `Rank`; "" for the user's own checkers, and in older campaigns."""
 
     @staticmethod
-    def ok(text: str = "") -> Verdict:
-        return Verdict("pass", text)
+    def ok(text: str = "", note: str = "") -> Verdict:
+        return Verdict("pass", text, note=note)
 
     @staticmethod
     def fail(

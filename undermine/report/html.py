@@ -58,6 +58,7 @@ def render(store: CampaignStore) -> str:
         contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
         cards=[card for finding, card in zip(findings, cards, strict=False) if not _is_dropped(finding)],
         dropped=[card for finding, card in zip(findings, cards, strict=False) if _is_dropped(finding)],
+        notes=[(clip(note, 400), runs) for note, runs in store.notes()],
         findings_left_out=len(findings) - len(cards),
         coverage=coverage_of(store, rows),
         runs=list(run_rows_of(store, shown, findings[:FINDINGS_MAX])),

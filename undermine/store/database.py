@@ -434,6 +434,17 @@ class CampaignStore(Connection):
             failing.setdefault(run, []).append(verdict)
         return {run: symptoms_of(verdicts) for run, verdicts in failing.items()}
 
+    def notes(self) -> list[tuple[str, list[int]]]:
+        """The notes of checkers in runs that passed, and the runs of each."""
+        rows = self._all(
+            "SELECT run, json_extract(verdict, '$.note') AS note FROM verdicts WHERE answer = 'pass' AND note != '' "
+            "AND run NOT IN (SELECT run FROM verdicts WHERE answer = 'fail') ORDER BY run"
+        )
+        found: dict[str, list[int]] = {}
+        for run, note in rows:
+            found.setdefault(note, []).append(run)
+        return list(found.items())
+
     def planned(self) -> list[tuple[RoundKind, str, int, int, int]]:
         """For each strategy, and each other kind of round, in the order of their first rounds: the kind, the strategy's name,
         how many plans were run, how many are open, and how many another run has covered."""
