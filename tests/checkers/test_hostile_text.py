@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from undermine.checkers.entries import entries
-from undermine.checkers.last_words import fatal_frame, message_of
+from undermine.checkers.last_words import last_words, message_of
 from undermine.checkers.text import mask, telling_line, words
 from undermine.checkers.vocabulary import Vocabulary
 from undermine.findings.group import template
@@ -60,7 +60,7 @@ def test_the_last_words_are_one_short_printable_line_of_the_log(lines: list[str]
     tail = "\n".join(lines)
     assert telling_line(tail).isprintable()
     assert len(telling_line(tail)) <= 200
-    assert fatal_frame(tail).isprintable()
+    assert last_words(tail).place.isprintable()
 
 
 @given(st.text(max_size=300), st.sampled_from(("", "n1")))

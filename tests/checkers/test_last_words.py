@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tables import for_each
 
-from undermine.checkers.last_words import fatal_frame, message_of
+from undermine.checkers.last_words import last_words, message_of
 
 
 @for_each(
@@ -64,13 +64,13 @@ def frame(path: str, function: str) -> str:
 def test_the_innermost_frame_outside_the_standard_library_is_where_it_arose() -> None:
     library = frame("/usr/lib/python3.11/json/decoder.py", "decode")
     log = f"hello\n{HEAD}{frame('/app/a.py', 'run')}{frame('/app/b.py', 'load')}{library}ValueError: no\n"
-    assert fatal_frame(log) == "b.py:load"
-    assert fatal_frame(f"{log}04:57:01 CRITICAL stopping\n") == "b.py:load"
+    assert last_words(log).place == "b.py:load"
+    assert last_words(f"{log}04:57:01 CRITICAL stopping\n").place == "b.py:load"
 
 
 def test_of_several_tracebacks_the_last_counts() -> None:
     log = f"{HEAD}{frame('/a/first.py', 'f')}KeyError: 1\n\nDuring handling …:\n\n{HEAD}{frame('/a/last.py', 'g')}ValueError"
-    assert fatal_frame(log) == "last.py:g"
+    assert last_words(log).place == "last.py:g"
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,51 @@ def test_of_several_tracebacks_the_last_counts() -> None:
     ],
 )
 def test_where_it_arose_is_not_guessed(log: str) -> None:
-    assert fatal_frame(log) == ""
+    assert last_words(log).place == ""
 
 
 def test_frames_that_are_indented_by_tabs_belong_to_their_exception() -> None:
     frames = "\tat java.base/java.util.Optional.get(Optional.java:1)\n\tat org.app.Log.append(Log.java:42)\n"
-    assert fatal_frame(f'Exception in thread "main" java.lang.IllegalStateException: lost\n{frames}') == "Log.append"
+    assert last_words(f'Exception in thread "main" java.lang.IllegalStateException: lost\n{frames}').place == "Log.append"
+
+
+def test_only_frames_of_the_target_are_shown() -> None:
+    foreign = frame("/usr/lib/python3.11/socket.py", "connect") + frame("/x/undermine_agent/net/sockets.py", "connect")
+    log = f"{HEAD}{frame('/app/a.py', 'run')}{foreign}ValueError: no\n"
+    assert last_words(log).lines == [HEAD.strip(), '  File "/app/a.py", line 3, in run', "    x = y", "ValueError: no"]
+    alone = last_words(f"{HEAD}{foreign}ValueError: no\n").lines
+    assert alone == [HEAD.strip(), '  File "/usr/lib/python3.11/socket.py", line 3, in connect', "    x = y", "ValueError: no"]
+
+
+def test_frames_of_the_jvm_agent_are_not_shown() -> None:
+    frames = "\tat undermine.agent.net.Hooks.send(Hooks.java:1)\n\tat org.app.Log.append(Log.java:42)\n"
+    lines = last_words(f'Exception in thread "main" java.lang.IllegalStateException: lost\n{frames}').lines
+    assert lines[1:] == ["\tat org.app.Log.append(Log.java:42)"]
+
+
+def test_an_exception_group_ends_with_the_member_that_says_something() -> None:
+    log = (
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/app/a.py", line 2, in main\n'
+        "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)\n"
+        "  +-+---------------- 1 ----------------\n"
+        f"    | {HEAD}"
+        '    |   File "/app/a.py", line 9, in boom\n'
+        "    |     gone()\n"
+        "    |     ^^^^^^\n"
+        "    | RuntimeError: gone\n"
+        "    +------------------------------------\n"
+    )
+    said = last_words(log)
+    assert (said.line, said.place) == ("RuntimeError: gone", "a.py:boom")
+    assert said.lines[-2:] == ["    gone()", "RuntimeError: gone"]
+
+
+def test_a_chain_ends_with_its_first_cause() -> None:
+    log = (
+        f"{HEAD}{frame('/app/disk.py', 'read')}OSError: no space\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        f"{HEAD}{frame('/app/a.py', 'run')}ValueError: no\n"
+    )
+    assert last_words(log).line == "ValueError: no"
+    assert last_words(log).lines[-1] == "caused by OSError: no space, at disk.py:read"

@@ -19,7 +19,8 @@ _INDENTED = (" ", "\t")
 """A line that begins with one of these belongs to the line above; the JVM and Go indent by tabs."""
 _TRACEBACK = "Traceback (most recent call last):"
 _HEADER = re.compile(r"error|exception|critical|fatal|severe|warn|fail|panic|unhandled|:$", re.IGNORECASE)
-_CHAINED = re.compile(r"During handling of the above exception|The above exception was the direct cause")
+_DIRECT_CAUSE = re.compile(r"The above exception was the direct cause")
+_CHAINED = re.compile(rf"During handling of the above exception|{_DIRECT_CAUSE.pattern}")
 _CONTEXT = re.compile(r"(future|handle|protocol|transport|task|message|asyncgen|\w+_traceback): ?[<\w]")
 _CAUSED = re.compile(r"(Caused by|Suppressed): ")
 _RAISED = re.compile(r"(?:\w+\.)*([A-Za-z_$][\w$]*)(?::|$)")
@@ -27,6 +28,8 @@ _RAISED = re.compile(r"(?:\w+\.)*([A-Za-z_$][\w$]*)(?::|$)")
 _PYTHON_FRAME = re.compile(r'[\s|]*File "(.+)", line \d+, in (.+)$')
 _GROUP_MEMBER = re.compile(r"\s*\+-\+-+ 1 -+$")
 _GROUP_MARGIN = re.compile(r"^\s+\| ?")
+_BELOW_FRAME = "    "
+"""How Python indents the source line of a frame."""
 _JVM_FRAME = re.compile(r"\s+at ([^\s(]+)\(")
 _GO_BLOCK = re.compile(r"panic: |fatal error: ")
 _GO_STACK = re.compile(r"goroutine \d+ \[")
@@ -34,10 +37,14 @@ _GO_MORE = re.compile(r"goroutine \d+ \[|\[signal |created by |exit status \d")
 _RUST_BLOCK = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at ")
 _RUST_MORE = re.compile(r"note: run with |stack backtrace:")
 _RUST_PLACE = re.compile(r"panicked at (?:'.*', )?([^\s:]+):\d+")
+_MARKS = re.compile(r"[\s|+^~-]*")
+"""A line that only points at the line above it, or closes a group."""
+_AGENT = re.compile(r"/undermine_agent/|^undermine\.agent\.")
 _STANDARD = re.compile(
-    r"^<frozen |/lib(64)?/python3[.\d]*/(?!(site|dist)-packages/)|/python3\d+\.zip/|/undermine_agent/"  # Python's files
+    r"^<frozen |/lib(64)?/python3[.\d]*/(?!(site|dist)-packages/)|/python3\d+\.zip/"  # Python's files
     r"|^(java|javax|jdk|sun|kotlin|scala|System|Microsoft)\.|^[\w.]+/(java|javax|jdk|sun)\."  # classes
     r"|^(runtime|panic)\b"  # Go's functions
+    rf"|{_AGENT.pattern}"
 )
 _UNCAUGHT = re.compile(
     r"Exception in thread |Task exception was never retrieved|Unhandled exception|Exception in callback "
@@ -64,6 +71,8 @@ class LogEntry(msgspec.Struct, frozen=True):
     """The exception as it was printed."""
     place: str = ""
     """The innermost frame that is not of a standard library."""
+    cause: str = ""
+    """For a chain of Python exceptions: the first one, which caused the others, and its place."""
     uncaught: bool = False
     """No code of the target caught the exception: it ended a thread or a task, or reached the runtime's last handler."""
 
@@ -76,6 +85,20 @@ class LogEntry(msgspec.Struct, frozen=True):
     @property
     def symptom(self) -> str:
         return f"uncaught {self.error}" + (f" at {self.place}" if self.place else "")
+
+    @property
+    def shown(self) -> list[str]:
+        """Its lines with the frames of the target: without those of the agent and, if there are others, of standard libraries."""
+        lines = [_GROUP_MARGIN.sub("", line) for line in self.lines if not _MARKS.fullmatch(line)]
+        places = [place for line in lines if (place := _place(line))]
+        foreign = _STANDARD if any(not _STANDARD.search(place) for place in places) else _AGENT
+        kept, skipping = [], False
+        for line in lines:
+            place = _place(line)
+            skipping = bool(foreign.search(place)) if place else skipping and line.startswith(_BELOW_FRAME)
+            if not skipping:
+                kept.append(line)
+        return [*kept, f"caused by {self.cause}"] if self.cause else kept
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -91,6 +114,12 @@ def entries(lines: Iterable[LogLine]) -> Iterator[LogEntry]:
     ):
         for block in _blocks([line.text for line in group if line.text.strip()]):
             yield _entry(node, source, incarnation, block)
+
+
+def _place(line: str) -> str:
+    """The file or the method of a frame; "" if the line isn't one."""
+    frame = _PYTHON_FRAME.match(line) or _JVM_FRAME.match(line)
+    return str(frame[1]) if frame else ""
 
 
 # --- lines that belong together
@@ -164,15 +193,24 @@ def _python(block: Sequence[str]) -> dict[str, object]:
     starts = [index for index, line in enumerate(block) if line.startswith(_TRACEBACK)]
     if not starts:
         return {}
-    end = next((line for line in block[starts[-1] + 1 :] if not line.startswith(_INDENTED)), "")
+    end, place = _traceback(block[starts[-1] :])
     raised = _RAISED.match(end)
     if raised is None:
         return {}
-    frames = [frame for line in block[starts[-1] :] if (frame := _PYTHON_FRAME.match(line))]
-    own = [frame for frame in frames if not _STANDARD.search(frame[1])] or frames
-    place = f"{own[-1][1].rpartition('/')[2]}:{own[-1][2]}" if own else ""
     header = block[0].strip() if starts[0] else ""
-    return _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, raised[1]))
+    found = _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, raised[1]))
+    if len(starts) > 1 and any(_DIRECT_CAUSE.match(line) for line in block):
+        cause, at = _traceback(block[starts[0] : starts[1]])
+        found["cause"] = printable(f"{cause}, at {at}" if at else cause, _SAYS_MAX)
+    return found
+
+
+def _traceback(lines: Sequence[str]) -> tuple[str, str]:
+    """The exception of a Python traceback, and the innermost frame that is not of the standard library."""
+    end = next((line for line in lines[1:] if not line.startswith(_INDENTED)), "")
+    frames = [frame for line in lines if (frame := _PYTHON_FRAME.match(line))]
+    own = [frame for frame in frames if not _STANDARD.search(frame[1])] or frames
+    return end, f"{own[-1][1].rpartition('/')[2]}:{own[-1][2]}" if own else ""
 
 
 def _python_group(block: Sequence[str]) -> dict[str, object]:

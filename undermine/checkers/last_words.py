@@ -7,9 +7,10 @@ level in capitals or something in brackets. A line without such a beginning is l
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from undermine.checkers.entries import entries
-from undermine.checkers.text import printable
+from undermine.checkers.text import printable, telling_line
 from undermine.model.run import LogLine
 
 _CLOCK = r"\d{1,2}:\d{2}:\d{2}(?:[.,:]\d+)?(?:\s?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?"
@@ -71,10 +72,21 @@ def _without_logger(text: str) -> str:
     return text[match.end() :]
 
 
-def fatal_frame(log_tail: str) -> str:
-    """The place in the target of the exception that ended the process; "" if none did or the log has no place.
+class LastWords(NamedTuple):
+    """How a process explained its end."""
 
-    Only an exception in the last or last but one entry counts: the process survived any earlier one.
-    """
+    line: str
+    """Its last line, or the exception if that came last; "" if it logged nothing."""
+    place: str
+    """The place in the target of that exception; "" if there is none, or the log has no place."""
+    lines: list[str]
+    """The last lines, with the frames of the target."""
+
+
+def last_words(log_tail: str, node: str = "") -> LastWords:
+    """The end of a node's log. Only an exception in the last or last but one entry has ended it: it survived any earlier one."""
     logged = list(entries(LogLine("", "", line) for line in log_tail.splitlines()))
-    return next((printable(entry.place, 100) for entry in reversed(logged[-2:]) if entry.error), "")
+    fatal = next((entry for entry in reversed(logged[-2:]) if entry.error), None)
+    line = fatal.message if fatal and fatal is logged[-1] else telling_line(log_tail)
+    lines = [line for entry in logged for line in entry.shown]
+    return LastWords(message_of(line, node), printable(fatal.place, 100) if fatal else "", lines)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 from undermine.checkers.allowed import exit_allowed
 from undermine.checkers.base import BuiltinChecker
-from undermine.checkers.last_words import fatal_frame, message_of
-from undermine.checkers.text import mask, telling_line, without_folders
+from undermine.checkers.last_words import last_words
+from undermine.checkers.text import mask, without_folders
 from undermine.model.columns import Columns
 from undermine.model.run import NodeExit, Rank, RunView, Verdict
 
@@ -34,20 +34,20 @@ class Exits(BuiltinChecker):
         if not wrong:
             return Verdict.ok(note=_symptom(run, restarted[0]) if restarted else "")
         first = wrong[0]
-        line = message_of(telling_line(first.log_tail), first.node)
+        said = last_words(first.log_tail, first.node)
         before = sum(e.node == first.node for e in restarted)
         given_up = f" after its supervisor had started it again {before} times" if before else ""
         return Verdict.fail(
-            f"{first.node} ended by itself with {_code(first)}{given_up}: {line or 'it logged nothing'}",
+            f"{first.node} ended by itself with {_code(first)}{given_up}: {said.line or 'it logged nothing'}",
             symptom=_symptom(run, first),
             evidence=[f"{e.node} (start {e.incarnation}) ended with {_code(e)}" for e in wrong]
-            + first.log_tail.splitlines()[-_EVIDENCE_LINES_MAX:],
+            + said.lines[-_EVIDENCE_LINES_MAX:],
         )
 
     def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
         for ended in _wrong_exits(run):
-            last_words = telling_line(ended.log_tail) or "it logged nothing"
-            yield f"{ended.node} ended by itself with {_code(ended)} at {at(ended.t_ns)}: {last_words}"
+            said = last_words(ended.log_tail, ended.node).line or "it logged nothing"
+            yield f"{ended.node} ended by itself with {_code(ended)} at {at(ended.t_ns)}: {said}"
 
 
 def _wrong_exits(run: RunView) -> list[NodeExit]:
@@ -56,8 +56,9 @@ def _wrong_exits(run: RunView) -> list[NodeExit]:
 
 
 def _symptom(run: RunView, ended: NodeExit) -> str:
-    line, frame = message_of(telling_line(ended.log_tail), ended.node), fatal_frame(ended.log_tail)
-    return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(line)}" + (f", at {frame}" if frame else "")
+    said = last_words(ended.log_tail, ended.node)
+    at = f", at {said.place}" if said.place else ""
+    return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(said.line)}{at}"
 
 
 def _code(node_exit: NodeExit) -> str:
