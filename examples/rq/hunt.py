@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import sys
 import time
 from collections import defaultdict
@@ -36,6 +35,8 @@ STUCK_S = 1.0
 LEFT_S = 8.0
 """After this time without progress, nobody is expected to run a job that a worker took and did not start, or that does not name
 its worker: releases from 2.0 on register the job first. It is longer than `run.hang_s`: until then its worker may be slow."""
+WAIT_S = 9.0
+"""After this time without progress, the workload waits no longer. A checker says what became of the jobs."""
 
 
 class NotSettled(Exception):
@@ -90,10 +91,7 @@ def hand_in(s: undermine.Session, client: str, jobs: dict[str, Any]) -> None:
 
 
 def wait_until_done(s: undermine.Session, work: list[Any], names: list[str]) -> int:
-    """Wait until the files show one complete run of each job, or nobody will run it: it has failed, or its worker died.
-
-    The workload's time limit ends this if a job never runs.
-    """
+    """Wait until the files show one complete run of each job, or nobody will run it: it has failed, or its worker died."""
     done: set[str] = set()
     since = time.monotonic()
     while True:
@@ -104,6 +102,8 @@ def wait_until_done(s: undermine.Session, work: list[Any], names: list[str]) -> 
             since = time.monotonic()
         elif (waited_s := time.monotonic() - since) > STUCK_S and set(names) - done <= given_up(work, waited_s > LEFT_S):
             return len(done)
+        elif waited_s > WAIT_S:
+            raise TimeoutError(f"{len(set(names) - done)} jobs are not done, and none was for {WAIT_S:g} s")
         time.sleep(0.02)
 
 
@@ -187,7 +187,7 @@ def final(s: undermine.Session) -> None:
     """Run a new job in each queue, wait until they are empty, and read the result of each job. The first failure ends this
     attempt."""
     work = queues(s)
-    last = {f"once-last-{number}-{os.getpid()}": queue for number, queue in enumerate(work)}
+    last = {f"once-last-{number}-{s.nth_try}": queue for number, queue in enumerate(work)}
     hand_in(s, "final", last)
     until = time.monotonic() + REDIS_S
     while not last.keys() <= {run.job for run in runs(s) if run.end_ns}:

@@ -13,6 +13,8 @@ from pathlib import Path
 from undermine import packs
 
 HERE = Path(__file__).resolve().parent
+REDIS = "redis==8.1.0"
+"""One release of redis-py, so that its default number of retries is the same for everybody."""
 
 
 def ensure(version: str) -> Path:
@@ -21,12 +23,12 @@ def ensure(version: str) -> Path:
         packs.check_version(version, f"1.16.2, or {packs.NEWEST}")
     packs.need_program("redis-server", "install it, on Debian by `apt-get install redis-server`")
     ensure_client()
-    return packs.ensure_release(HERE, "rq", version, "1.16.2")
+    return packs.ensure_release(HERE, "rq", version, "1.16.2", REDIS)
 
 
 def ensure_client() -> None:
     """Fetch redis-py, which the workload's clients use with every release of RQ."""
-    packs.ensure_folder(HERE / "client", lambda part: packs.pip_install("redis>=5", part))
+    packs.ensure_folder(HERE / "client", lambda part: packs.pip_install(REDIS, part))
 
 
 if __name__ == "__main__":

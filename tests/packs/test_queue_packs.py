@@ -97,9 +97,9 @@ def test_a_release_that_is_there_is_not_fetched_again(
     monkeypatch.setattr(setup, "HERE", tmp_path)
     newest = setup.ensure("newest")
     assert newest == tmp_path / "versions" / "9.1"
-    assert fetched == ["redis>=5", "rq==9.1"]
+    assert fetched == ["redis==8.1.0", "rq==9.1"]
     assert setup.ensure("9.1") == newest
-    assert fetched == ["redis>=5", "rq==9.1"]
+    assert fetched == ["redis==8.1.0", "rq==9.1"]
     assert sorted(path.name for path in (tmp_path / "versions").iterdir()) == ["9.1"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["client", "versions"]
 

@@ -321,11 +321,11 @@ def test_final_reads_are_repeated_until_they_succeed(make: Make) -> None:
             tries = Path(os.environ["FOLDER"], "tries")
             tries.write_text((tries.read_text() if tries.exists() else "") + "x")
             assert len(tries.read_text()) == 3
-            s.attempt("read", lambda: 1)
+            s.attempt("read", lambda: s.nth_try)
     """)
     assert ended(world.begin("final", session=world.session(), timeout_s=HANG_S)) == 0
     assert world.result()["ok"]
-    assert [(op.f, op.phase) for op in read_history(world.history)] == [("read", "final")]
+    assert [(op.f, op.phase, op.value) for op in read_history(world.history)] == [("read", "final", 3)]
 
 
 def test_final_reads_that_never_succeed_say_why(make: Make) -> None:

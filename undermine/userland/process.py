@@ -262,8 +262,10 @@ def _final(declared: registry.Declared, session_file: SessionFile, request: dict
     deadline = time.monotonic() + request["timeout_s"]
     out = Path(request["out"])
     pause_s = 0.05
+    nth_try = 0
     while True:
-        session = Session(session_file, "final")
+        nth_try += 1
+        session = Session(session_file, "final", nth_try)
         code = _result_of(lambda: [f(session) for f in declared.finals.values()], out)  # noqa: B023
         if time.monotonic() > deadline or (code == 0 and not _unsettled(declared, Path(session_file.history))):
             return code

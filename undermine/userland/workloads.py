@@ -102,11 +102,13 @@ def _next_index(path: Path) -> int:
 class Session:
     """The workload's view of one run."""
 
-    def __init__(self, file: SessionFile, phase: Phase) -> None:
+    def __init__(self, file: SessionFile, phase: Phase, nth_try: int = 1) -> None:
         self.nodes = file.nodes
         self.seed = file.seed
         self.params = file.params
         self.phase: Phase = phase
+        self.nth_try = nth_try
+        """1, and more in final reads that are repeated in the same process. Names of new things can contain it."""
         self.rng = random.Random(file.seed)
         self._history = HistoryWriter(Path(file.history))
         self._triggers = Triggers(file) if phase == "workload" and file.steps else None
