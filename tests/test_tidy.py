@@ -23,6 +23,7 @@ ROOMS = (
     "packs",
     "resources",
     "agent_protocol",
+    "target_files",
     "model",
     "program",
     "protocols",

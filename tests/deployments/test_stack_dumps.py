@@ -157,7 +157,7 @@ def test_an_old_answer_is_none(processes: Processes) -> None:
         ("[" * 100_000, "it is not what an agent writes"),
         ('{"t_ns": NOW, "doing": [], "more": ' + "[" * 100_000, "it is not what an agent writes"),
         ({**GOOD, "doing": [{**ONE, "name": "NOT UTF-8"}]}, "it is not what an agent writes"),
-        (" " * (stacks.BYTES_MAX + 1), "it is too long"),
+        (" " * (stacks.BYTES_MAX + 1), "it has more than 1,048,576 bytes"),
         ("fifo", "it is not a regular file"),
     ],
     ids=["no JSON", "a number", "no list", "deep", "deep inside", "no text", "long", "no file"],

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from undermine import target_files
 from undermine.campaign import stored_plans
 from undermine.checkers.compose import news_of
 from undermine.config.schema import Config
@@ -162,7 +163,7 @@ def log_files(config: Config, what: str, node: str = "", campaign: str = "") -> 
     logs = RunDir(folder / "runs" / f"{run:06d}").logs
     if not logs.is_dir():
         raise UserError(f"there is no run {what} in {folder}; `undermine report` lists the runs")
-    files = [path for path in sorted(logs.iterdir()) if not node or path.name.split(".")[0] == node]
+    files = [path for path in target_files.regular_files(logs) if not node or path.name.split(".")[0] == node]
     if node and not files:
         raise UserError(f"run {run} has no logs of {node!r}; nodes are {', '.join(config.node_ids)}")
     return [path for path in files if path.stat().st_size]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from undermine import api
+from undermine import api, target_files
 from undermine.cli.console import console, plain
 from undermine.cli.coverage import show_coverage
 from undermine.cli.findings import judged, show_findings, show_notes
@@ -24,6 +24,8 @@ from undermine.cli.options import (
 )
 from undermine.report.html import write_report
 from undermine.report.text import count
+
+_LOG_BYTES_MAX = 256 << 20
 
 
 def report(
@@ -95,7 +97,7 @@ def logs(
     """
     files = api.log_files(load_config(config, programs=False), what, node, campaign)
     if json:
-        print_json({path.name: path.read_text(errors="replace") for path in files})
+        print_json({target_files.shown_name(path): _content(path) for path in files})
     else:
         show_logs(files)
     return 0
@@ -104,8 +106,17 @@ def logs(
 def show_logs(files: Sequence[Path]) -> None:
     out = console()
     for path in files:
-        out.rule(path.name, align="left")
-        out.print(plain(path.read_text(errors="replace")), soft_wrap=True)
+        out.rule(plain(target_files.shown_name(path)), align="left")
+        out.print(plain(_content(path)), soft_wrap=True)
+
+
+def _content(path: Path) -> str:
+    try:
+        data, before = target_files.read_end(path, _LOG_BYTES_MAX)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    left_out = f"... {before:,} bytes left out ...\n" if before else ""
+    return left_out + data.decode(errors="replace")
 
 
 def clean(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from undermine import target_files
 from undermine.config.schema import Config, Role
 from undermine.config.templates import Values, render, render_command
 from undermine.deployments import cgroups
@@ -133,6 +134,9 @@ class LocalCluster:
             if self._disks:
                 self._disks.follow(node, Path(info.dir))
         state.logged = self._logs.sizes(node)
+        output = [self._run.log(node, incarnation, stream) for stream in ("out", "err")]
+        for path in output:
+            target_files.remove(path)  # an earlier start of a node may have put anything there
         values = self._values(node)
         cgroup = self._make_cgroup(node, incarnation)
         try:
@@ -141,8 +145,8 @@ class LocalCluster:
                 argv=list(render_command(role.command, values)),
                 env=self._environment(info, role, incarnation, values, cgroup),
                 cwd=Path(self._config.project, render(role.cwd, values)),
-                stdout=self._run.log(node, incarnation, "out"),
-                stderr=self._run.log(node, incarnation, "err"),
+                stdout=output[0],
+                stderr=output[1],
                 netns=self._network.namespace(node),
                 cgroup=cgroup,
                 trap=self._disks.trap(node) if self._disks else None,
@@ -177,7 +181,7 @@ class LocalCluster:
         runtime = self._config.runtime(info.role)
         if runtime.has_agent:
             path = self._run.agent_config(info.id, incarnation)
-            path.write_text(json.dumps(self._agent_file(info, incarnation, cgroup)))
+            target_files.write_new(path, json.dumps(self._agent_file(info, incarnation, cgroup)).encode())
             env["UNDERMINE_AGENT"] = str(path)
         return runtime.environment(env)
 

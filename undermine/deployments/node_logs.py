@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from undermine import target_files
 from undermine.config.schema import Config
 from undermine.store.rundir import RunDir
 
 _TAIL_BYTES = 6000
 _KEPT_BYTES = 1 << 20
+_NAME_BYTES_MAX = 200
 
 
 class NodeLogs:
@@ -26,7 +29,7 @@ class NodeLogs:
 
     def sizes(self, node: str) -> dict[Path, int]:
         """The current size of each log file that the node's role names: these files outlive a start of the node."""
-        return {path: path.stat().st_size for path in self.role_files(node) if path.is_file()}
+        return {path: path.stat().st_size for path in self.role_files(node)}
 
     def tail(self, node: str, incarnation: int) -> str:
         """The last part of everything that one start of a node has logged."""
@@ -39,24 +42,21 @@ class NodeLogs:
         """Copy the ends of the nodes' own log files beside their output, since the data of a passed run is removed."""
         for node in nodes:
             for path in self.role_files(node):
-                if path.is_file() and not path.is_symlink():
-                    name = str(path.relative_to(self._run.node(node))).replace(os.sep, "_")
-                    with open(path, "rb") as stream:
-                        stream.seek(max(0, path.stat().st_size - _KEPT_BYTES))
-                        (self._run.logs / f"{node}.{name}").write_bytes(stream.read(_KEPT_BYTES))
+                with contextlib.suppress(OSError):
+                    flat = Path(str(path.relative_to(self._run.node(node).resolve())).replace(os.sep, "_"))
+                    name = target_files.shown_name(flat).encode()[-_NAME_BYTES_MAX:].decode(errors="ignore")
+                    target_files.write_new(self._run.logs / f"{node}.{name}", target_files.read_end(path, _KEPT_BYTES).data)
 
     def role_files(self, node: str) -> list[Path]:
-        """The existing log files in the node's folder that its role names."""
-        folder = self._run.node(node)
-        return [path for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
+        """The regular files in the node's folder that its role names; for a link, the file that it leads to."""
+        folder = self._run.node(node).resolve()
+        named = [Path(os.path.realpath(path)) for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
+        return [path for path in dict.fromkeys(named) if path.is_relative_to(folder) and path.is_file()]
 
 
 def tail(path: Path) -> str:
     """The end of a log file; "" if the file is missing."""
     try:
-        with open(path, "rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - _TAIL_BYTES))
-            return stream.read().decode(errors="replace")
+        return target_files.read_end(path, _TAIL_BYTES).data.decode(errors="replace")
     except OSError:
         return ""

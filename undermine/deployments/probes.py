@@ -15,7 +15,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from undermine import target_files
+
 _CONNECT_TIMEOUT_S = 1.0
+_LOG_BYTES_MAX = 16 << 20
 
 
 def tcp(host: str, port: int) -> str:
@@ -39,13 +42,11 @@ def http_status(host: str, port: int, path: str, status: int, timeout_s: float =
 
 
 def log_line(pattern: re.Pattern[str], files: Mapping[Path, int]) -> str:
-    """Search each file from its offset on, since the lines before it are from an earlier start of the node."""
+    """Search the end of each file from its offset on, since the lines before it are from an earlier start of the node."""
     for path, offset in files.items():
         try:
-            with open(path, "rb") as stream:
-                stream.seek(offset)
-                if pattern.search(stream.read().decode(errors="replace")):
-                    return ""
+            if pattern.search(target_files.read_end(path, _LOG_BYTES_MAX, offset).data.decode(errors="replace")):
+                return ""
         except OSError:
             continue
     return f"no log line matches {pattern.pattern!r}"

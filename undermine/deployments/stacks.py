@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from undermine import target_files
 from undermine.deployments import cgroups
 from undermine.deployments.guardian.processes import lives, stat_fields
 from undermine.model.codec import read_agent
@@ -209,7 +209,7 @@ def _without_answer(process: _Process, trace_dir: Path) -> ProcessStacks:
 def _answer(process: _Process, trace_dir: Path, asked_ns: int) -> ProcessStacks | None:
     """The answer that the process wrote since it was asked; None if it wrote none."""
     try:
-        data = _read(trace_dir / f"{process.stem}.stacks")
+        data = target_files.read(trace_dir / f"{process.stem}.stacks", BYTES_MAX)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -224,18 +224,6 @@ def _answer(process: _Process, trace_dir: Path, asked_ns: int) -> ProcessStacks 
     problem = f"{left_out} more threads and tasks are not shown" if left_out > 0 else ""
     doing = tuple(map(_checked, dump.doing[:_DOING_MAX]))
     return ProcessStacks(process.node, process.incarnation, process.pid, dump.t_ns, doing, problem)
-
-
-def _read(path: Path) -> bytes:
-    """Read a regular file of limited size; refuse anything else that the process has put there."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("it is not a regular file")
-        data = file.read(BYTES_MAX + 1)
-    if len(data) > BYTES_MAX:
-        raise OSError("it is too long")
-    return data
 
 
 def _checked(dumped: _Dumped) -> ThreadStack:

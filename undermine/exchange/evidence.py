@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from undermine import target_files
 from undermine.config.schema import Config
 from undermine.exchange.manifest import EVIDENCE
 from undermine.model.finding import Finding, Landing
@@ -17,6 +18,7 @@ from undermine.store.rundir import RunDir
 
 _LOG_BYTES_MAX = 256 << 10
 _EVIDENCE_BYTES_MAX = 20 << 20
+_FILE_BYTES_MAX = 1 << 30
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -35,10 +37,11 @@ def collect(config: Config, seen: Seen) -> tuple[dict[str, bytes], list[str]]:
     found = {"verdicts.json": msgspec.json.format(msgspec.json.encode(seen.verdicts), indent=1)}
     for path in (folder.record, folder.history):
         with contextlib.suppress(OSError):
-            found[path.name] = path.read_bytes()
-    for path in sorted(folder.logs.glob("*")) if folder.logs.is_dir() else ():
-        if path.is_file() and not path.is_symlink() and path.stat().st_size:
-            found[f"logs/{path.name}"] = _tail(path)
+            found[path.name] = target_files.read(path, _FILE_BYTES_MAX)
+    for path in target_files.regular_files(folder.logs):
+        with contextlib.suppress(OSError):
+            if log := _tail(path):
+                found[f"logs/{target_files.shown_name(path)}"] = log
     kept: dict[str, bytes] = {}
     left_out = (
         []
@@ -58,15 +61,12 @@ def collect(config: Config, seen: Seen) -> tuple[dict[str, bytes], list[str]]:
 
 def _tail(path: Path) -> bytes:
     """The end of a log; a log that is cut begins with a whole line."""
-    with open(path, "rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - _LOG_BYTES_MAX))
-        data = stream.read(_LOG_BYTES_MAX)
-    if size <= _LOG_BYTES_MAX:
+    data, before = target_files.read_end(path, _LOG_BYTES_MAX)
+    if not before:
         return data
     cut, _, rest = data.partition(b"\n")
     rest = rest or cut
-    return b"... %d bytes left out ...\n" % (size - len(rest)) + rest
+    return b"... %d bytes left out ...\n" % (before + len(data) - len(rest)) + rest
 
 
 def without_paths(finding: Finding, config: Config, run: Path) -> Finding:

@@ -7,8 +7,8 @@ events of a run share their texts and stacks.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
-import mmap
 import struct
 import zlib
 from array import array
@@ -20,16 +20,19 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from undermine import target_files
 from undermine.agent_protocol import FAMILIES, WIRE
 from undermine.model.columns import NO_STACK, ColumnMaker, Columns
 from undermine.model.event import AgentInfo, Event, Trace
 from undermine.model.run import Receipt
+from undermine.model.text import printable
 
 CHUNK = WIRE.events.chunk_bytes
 MAGIC = WIRE.events.magic.encode()
 PACKED = ".gz"
 UNPACKED_BYTES_MAX = 1 << 30
 PROBLEMS_MAX = 20
+_ERRORS_BYTES_MAX = 1 << 20
 
 _PROCESS, _STRING, _FRAME, _STACK, _BEGIN, _END, _RECEIPT = (
     WIRE.events.records[name].type for name in ("process", "string", "frame", "stack", "begin", "end", "receipt")
@@ -57,7 +60,6 @@ _BEGIN_BYTES, _END_BYTES = _HEAD.size + _BEGIN_ROW.itemsize, _HEAD.size + _END_R
 _CONTENT_MARK = WIRE.content_mark
 _LOGICAL = tuple(op for family in FAMILIES.values() if family.logical for op in family.operations)
 _WITH_VALUES = tuple(op for family in FAMILIES.values() if family.values for op in family.operations)
-_Data = bytes | mmap.mmap
 _Rows = npt.NDArray[Any]
 
 
@@ -109,7 +111,7 @@ class _Records:
         self.begins, self.ends = array("q"), array("q")  # their offsets
         self.receipts: list[tuple[tuple[int, int, int, int, int, int], int]] = []
 
-    def read(self, data: _Data) -> None:
+    def read(self, data: bytes) -> None:
         for start in range(0, len(data), CHUNK):
             end = min(start + CHUNK, len(data))
             if data[start : start + len(MAGIC)] == MAGIC:
@@ -122,7 +124,7 @@ class _Records:
         elif len(data) % CHUNK:
             self.problems.add(len(data), "the file ends within a chunk")
 
-    def _read_chunk(self, data: _Data, position: int, end: int) -> None:
+    def _read_chunk(self, data: bytes, position: int, end: int) -> None:
         head, begins, ends = _HEAD.unpack_from, self.begins.append, self.ends.append
         while position + _HEAD.size <= end:
             size, kind = head(data, position)
@@ -191,7 +193,7 @@ class _Assembler:
         fields = {field: getattr(process, field) for field in AgentInfo.__struct_fields__}
         return AgentInfo(**fields)
 
-    def give(self, data: _Data, maker: ColumnMaker) -> None:
+    def give(self, data: bytes, maker: ColumnMaker) -> None:
         """Add all events to the columns of the run."""
         number = maker.process(self.info)
         begins, positions = self._once(data, self.records.begins, _BEGIN_ROW, "sequence number {} is used twice")
@@ -240,7 +242,7 @@ class _Assembler:
         shown = values if hidden else logical | values
         return np.where(logical | values, names[targets], targets), np.where(shown, contents[targets], 0)
 
-    def _once(self, data: _Data, positions: array[int], kind: np.dtype[Any], twice: str) -> tuple[_Rows, _Rows]:
+    def _once(self, data: bytes, positions: array[int], kind: np.dtype[Any], twice: str) -> tuple[_Rows, _Rows]:
         """The rows of one kind, ordered by sequence number, and their offsets. For duplicate numbers the first row counts."""
         where = np.frombuffer(positions, np.int64)
         rows = _rows_at(data, where, kind)
@@ -249,7 +251,7 @@ class _Assembler:
             self.problems.add(where[row], twice.format(rows["seq"][row]))
         return rows[first], where[first]
 
-    def _ends(self, data: _Data, seqs: _Rows) -> _Rows:
+    def _ends(self, data: bytes, seqs: _Rows) -> _Rows:
         """The end of each operation, or a row of zeros if it has none. `seqs` are in order."""
         ends, positions = self._once(data, self.records.ends, _END_ROW, "operation {} ends twice")
         found = np.zeros(len(seqs), _END_ROW)
@@ -318,7 +320,7 @@ class _Lookup:
         return np.where(known, self._values[at], 0).astype(np.int32), known
 
 
-def _rows_at(data: _Data, positions: _Rows, kind: np.dtype[Any]) -> _Rows:
+def _rows_at(data: bytes, positions: _Rows, kind: np.dtype[Any]) -> _Rows:
     """The bodies of the records of one kind with a fixed length."""
     if not len(positions):
         return np.empty(0, kind)
@@ -338,9 +340,9 @@ def read_events(path: Path) -> tuple[list[Event], AgentInfo | None, list[Receipt
 
 def _read_file(path: Path, maker: ColumnMaker) -> list[Receipt]:
     """Add the events and problems of one file to the columns of the run, and return its receipts."""
-    problems = _Problems(path.name)
+    problems = _Problems(printable(path.name))
     records = _Records(problems)
-    data: _Data = b""
+    data = b""
     try:
         data = _bytes_of(path)
         records.read(data)
@@ -358,28 +360,27 @@ def read_agent(path: Path) -> AgentInfo | None:
     problems = _Problems(path.name)
     records = _Records(problems)
     try:
-        with open(path, "rb") as stream:
-            records.read(stream.read(CHUNK))
+        records.read(target_files.read_start(path, CHUNK))
     except OSError:
         return None
     return _Assembler(records, path.name).info if records.process is not None else None
 
 
-def _bytes_of(path: Path) -> _Data:
-    """The file's content, unpacked if it was packed, at most `UNPACKED_BYTES_MAX`."""
+def _bytes_of(path: Path) -> bytes:
+    """The file's content, unpacked if it was packed, at most `UNPACKED_BYTES_MAX`. It is not mapped: its process may cut it."""
     if path.suffix == PACKED:
-        with gzip.GzipFile(path) as stream:
+        with target_files.open_regular(path) as file, gzip.GzipFile(fileobj=file) as stream:
             return stream.read(UNPACKED_BYTES_MAX)
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+    return target_files.read_start(path, UNPACKED_BYTES_MAX, CHUNK)
 
 
 def pack(trace_dir: Path) -> None:
     """Compress the event files of a run that has ended: most of their space was never written to."""
     for path in trace_dir.glob("*.events"):
-        packed = path.with_name(path.name + PACKED)
-        packed.write_bytes(gzip.compress(path.read_bytes(), compresslevel=1, mtime=0))
-        path.unlink()
+        with contextlib.suppress(OSError):  # it isn't a file
+            content = target_files.read_start(path, UNPACKED_BYTES_MAX, CHUNK)
+            target_files.write_new(path.with_name(path.name + PACKED), gzip.compress(content, compresslevel=1, mtime=0))
+        target_files.remove(path)
 
 
 def read_columns(trace_dir: Path) -> Columns:
@@ -406,7 +407,7 @@ def _read_all(trace_dir: Path, *, learning: bool = False) -> tuple[Columns, list
     for path in _event_files(trace_dir):
         receipts += _read_file(path, maker)
     for path in sorted(trace_dir.glob("*.agent-error")):
-        maker.problems += [f"{path.name}: {line}" for line in _lines(path)[:PROBLEMS_MAX]]
+        maker.problems += [f"{printable(path.name)}: {line}" for line in _lines(path)[:PROBLEMS_MAX]]
     return maker.columns(), receipts
 
 
@@ -419,7 +420,7 @@ def _event_files(trace_dir: Path) -> Iterator[Path]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(errors="backslashreplace").splitlines()
+        return target_files.read(path, _ERRORS_BYTES_MAX).decode(errors="backslashreplace").splitlines()
     except OSError as error:
         return [f"cannot be read: {error.strerror}"]
 

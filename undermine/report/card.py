@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from undermine import target_files
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_analysis import plain
 from undermine.checkers.compose import news_of
@@ -344,7 +345,7 @@ def _logs(run: RunDir, view: RunView) -> Iterator[LogPart]:
             tail = Tail((), f"cannot be read: {error.strerror}")
         if (tail.lines or tail.note) and found < _LOGS_MAX:
             found += 1
-            yield LogPart(clip(path.name, 80), tail)
+            yield LogPart(clip(target_files.shown_name(path), 80), tail)
     if not found:
         for ended in view.record.exits[:_LOGS_MAX]:
             if ended.node in nodes and ended.log_tail.strip():
@@ -353,10 +354,6 @@ def _logs(run: RunDir, view: RunView) -> Iterator[LogPart]:
 
 def _log_files(run: RunDir, node: str) -> list[Path]:
     """The log files of a node. Found by listing the folder, never through a path that contains a target's text."""
-    try:
-        files = [path for path in run.logs.iterdir() if path.is_file() and not path.is_symlink()]
-    except OSError:
-        return []
-    named = [(path.name.rsplit(".", 2), path) for path in files]
+    named = [(path.name.rsplit(".", 2), path) for path in target_files.regular_files(run.logs)]
     mine = [(parts, path) for parts, path in named if len(parts) == 3 and parts[0] == node and parts[1].isdecimal()]
     return [path for parts, path in sorted(mine, key=lambda item: (-int(item[0][1]), item[0][2]))]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from undermine import target_files
 
 VALUE_CHARS_MAX = 4000
 LINE_CHARS_MAX = 400
@@ -64,11 +65,8 @@ class Tail:
 
 def tail_of(path: Path) -> Tail:
     """The last lines of a log file, however large or broken it is."""
-    with open(path, "rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - _TAIL_BYTES))
-        data = stream.read(_TAIL_BYTES)
-    return tail_of_text(data.decode(errors="replace"), bytes_before=size - len(data))
+    data, before = target_files.read_end(path, _TAIL_BYTES)
+    return tail_of_text(data.decode(errors="replace"), bytes_before=before)
 
 
 def tail_of_text(text: str, bytes_before: int = 0) -> Tail:

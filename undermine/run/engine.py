@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from undermine import target_files
 from undermine.config.schema import Config
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import tool_identity
@@ -26,6 +27,7 @@ from undermine.userland.registry import check_workloads
 _PRUNE_TIMEOUT_S = 120.0
 _PRUNE_PLAN_S = 0.001
 """Extra time for each plan: a level may have hundreds of thousands."""
+_ANSWER_BYTES_MAX = 64 << 20
 
 
 class Engine:
@@ -60,6 +62,7 @@ class Engine:
         if not names:
             return []
         out = run_folder / "verdicts.json"
+        target_files.remove(out)
         timeout_s = self.config.run.checker_timeout_s
         call = self.userland.call(
             "check", run=str(run_folder), out=str(out), timeout_s=timeout_s, log=str(self._folder / "checkers.log")
@@ -67,11 +70,11 @@ class Engine:
         if not call.wait(timeout_s * len(names) + 10):
             call.kill()
         try:
-            verdicts = msgspec.json.decode(out.read_bytes(), type=list[Verdict])
+            verdicts = msgspec.json.decode(target_files.read(out, _ANSWER_BYTES_MAX), type=list[Verdict])
         except (OSError, msgspec.DecodeError):
             return [Verdict("unknown", "the checkers' process died or ran out of time", checker=n) for n in names]
         finally:
-            out.unlink(missing_ok=True)
+            target_files.remove(out)
         return [verdict for verdict in verdicts if verdict.checker in names]
 
     def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from undermine import target_files
 from undermine.analysis.agreement.rest import End, broken_at_end
 from undermine.analysis.contents import Contents
 from undermine.analysis.exposure.explained_stacks import explained
@@ -28,6 +29,7 @@ from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.baseline import Agreements
 from undermine.model.codec import read_columns
+from undermine.model.errors import UserError
 from undermine.model.faults import row_of
 from undermine.model.plan import HealReason, Plan, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
@@ -194,10 +196,18 @@ class RunInProgress:
             self._broken = str(error)
         except GuardianDied as error:
             raise helper_died(_GUARDIAN) from error
+        except (OSError, UserError):
+            if not self._run.lost:
+                raise
+            self._broken = self._why_lost()
         except RuntimeError as error:
             if not self._disk_problem:
                 raise
             self._broken = str(error)
+
+    def _why_lost(self) -> str:
+        """Why this run cannot be judged if a node has removed a part of its folder; "" if all of it is there."""
+        return "".join(f"{path} was removed or replaced while the run was under way" for path in self._run.lost[:1])
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -243,8 +253,12 @@ class RunInProgress:
         )
 
     def _begin_workload(self) -> Call:
-        self._run.session.write_bytes(msgspec.json.encode(self._session()))
+        self._write_session()
         return self._calls.start("workload", function=self._config.workload.python)
+
+    def _write_session(self) -> None:
+        """Write the file anew for each call: a node may have replaced it."""
+        target_files.write_new(self._run.session, msgspec.json.encode(self._session()))
 
     def _watch(self, call: Call, operations: Operations) -> HealReason:
         """Wait until more time with the fault in force would tell nothing new; return why. Each operation that succeeds counts
@@ -403,6 +417,7 @@ class RunInProgress:
     def _final_reads(self) -> tuple[str, str]:
         """Do the final reads; return their result and its details. If they failed, gather the nodes' stacks."""
         timeout_s = self._limit_s(self._config.run.settle_timeout_s)
+        self._write_session()
         call = self._calls.start("final", timeout_s=timeout_s)
         ended = call.wait(timeout_s + self._config.run.hang_s)
         if ended and exit_code(call) == 0:
@@ -442,6 +457,8 @@ class RunInProgress:
     def conclude(self, begun: float, lateness: Lateness, isolation: str) -> RunView:
         if self._guardian_died:
             raise helper_died(_GUARDIAN)
+        self._broken = self._why_lost() or self._broken
+        self._run.restore()
         trace, receipts = load_trace(self._run)
         receipts = tuple(sorted((*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)
@@ -504,5 +521,5 @@ class RunInProgress:
 def _client_agent(run: RunDir, agent_files: AgentFiles) -> str:
     """Write the configuration of the workload's agent; return its path."""
     path = run.agent_config(CLIENT, 1)
-    path.write_text(json.dumps(agent_files.make_client()))
+    target_files.write_new(path, json.dumps(agent_files.make_client()).encode())
     return str(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from undermine import target_files
 from undermine.model.errors import UserError
 from undermine.model.run import NodeInfo
 from undermine.store.rundir import RunDir
@@ -17,6 +18,7 @@ from undermine.userland.client import Call, UserlandClient
 
 _ASK_SLACK_S = {"ready": 5.0, "health": 0.5}
 """Extra time beyond a user function's own limit, by kind: its process must be started first."""
+_RESULT_BYTES_MAX = 64 << 20
 
 
 def helper_died(name: str) -> UserError:
@@ -76,5 +78,5 @@ class UserCalls:
 
 def _read_result(out: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
-        return dict(json.loads(out.read_text()))
+        return dict(json.loads(target_files.read(out, _RESULT_BYTES_MAX)))
     return {}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from undermine import target_files
 from undermine.model.run import HealthSample, OpStatus
 from undermine.model.text import printable
 
@@ -78,7 +79,7 @@ class Operations:
 
     def follow(self) -> None:
         """Read the lines that were added since the last call."""
-        with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as stream:
+        with contextlib.suppress(OSError), target_files.open_regular(self._path) as stream:
             self.kept = True
             stream.seek(self._offset)
             while added := stream.read(_CHUNK_BYTES):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from undermine import target_files
 from undermine.model import codec
 from undermine.model.baseline import Baseline
 from undermine.model.errors import UserError
@@ -23,6 +24,7 @@ from undermine.model.run import LogLine, Op, Receipt, RunRecord, RunView
 from undermine.model.text import printable
 
 _BASELINE = "baseline.json"
+_FILE_BYTES_MAX = 1 << 30
 _LOG_BYTES_MAX = 2 << 20
 _LOGS_BYTES_MAX = 16 << 20
 _LOG_LINE_MAX = 2000
@@ -50,8 +52,22 @@ class RunDir:
         """Create an empty folder. An old one may exist, left by a run whose row in the store was lost."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(mode=0o700, parents=True)
-        for folder in (self.trace, self.logs, self.nodes, self.agents):
-            folder.mkdir(mode=0o700)
+        self.restore()
+
+    @property
+    def lost(self) -> list[Path]:
+        """The parts of the folder that a node has removed, or put something else in place of. The files need not exist."""
+        needed = (self.path, self.trace, self.logs, self.nodes, self.agents)
+        lost = [folder for folder in needed if folder.is_symlink() or not folder.is_dir()]
+        files = [path for path in (self.history, self.state) if os.path.lexists(path)]
+        return lost + [path for path in files if path.is_symlink() or not path.is_file()]
+
+    def restore(self) -> None:
+        """Create the folders that are missing, so that the run can be stored."""
+        for path in self.lost:
+            target_files.remove(path)
+            if path not in (self.history, self.state):
+                path.mkdir(mode=0o700, parents=True)
 
     def node(self, node: str) -> Path:
         return self.nodes / node
@@ -70,20 +86,15 @@ def save_record(run: RunDir, record: RunRecord) -> None:
 def _replace(path: Path, content: bytes) -> None:
     """Replace a file atomically: a reader sees the old content or the new one."""
     temporary = path.with_suffix(".tmp")
-    with open(temporary, "wb", opener=_private) as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    target_files.write_new(temporary, content, synced=True)
+    if path.is_dir():
+        target_files.remove(path)
     os.replace(temporary, path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def load_record(run: RunDir) -> RunRecord:
     try:
-        return msgspec.json.decode(run.record.read_bytes(), type=RunRecord)
+        return msgspec.json.decode(target_files.read(run.record, _FILE_BYTES_MAX), type=RunRecord)
     except FileNotFoundError:
         raise UserError(
             f"the run in {run.path} has no record; it was interrupted: run `undermine hunt --resume`"
@@ -97,8 +108,8 @@ def load_record(run: RunDir) -> RunRecord:
 def read_history(path: Path) -> tuple[Op, ...]:
     """The client operations of a run by number; one without a completion is `pending`. Damaged lines are skipped."""
     ops: dict[int, Op] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for line in path.read_bytes().splitlines():
+    with contextlib.suppress(OSError):
+        for line in target_files.read_start(path, _FILE_BYTES_MAX).splitlines():
             with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 op = msgspec.json.decode(line, type=Op)
                 ops[op.index] = op
@@ -154,7 +165,7 @@ def write_altered(
     if original.trace.is_dir():
         run.trace.symlink_to(original.trace.resolve())
     run.logs.mkdir(mode=0o700)
-    for path in _files(original.logs):
+    for path in target_files.regular_files(original.logs):
         shutil.copyfile(path, run.logs / path.name)
     for line in more_logs:
         with open(run.log(line.node, line.incarnation, line.source), "a") as out:
@@ -166,19 +177,13 @@ def write_altered(
 
 def read_logs(folder: Path, nodes: Collection[str]) -> tuple[LogLine, ...]:
     """The last lines of each of the nodes' log files, file by file."""
-    files = sorted((key, path) for path in _files(folder) if (key := _log_key(path.name, nodes)))
+    files = sorted((key, path) for path in target_files.regular_files(folder) if (key := _log_key(path.name, nodes)))
     bytes_max = min(_LOG_BYTES_MAX, _LOGS_BYTES_MAX // max(1, len(files)))
     return tuple(
         LogLine(node, source, text, incarnation)
         for (node, incarnation, source), path in files
         for text in _last_lines(path, bytes_max)
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    with contextlib.suppress(OSError):
-        return [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
-    return []
 
 
 def _log_key(name: str, nodes: Collection[str]) -> tuple[str, int, str] | None:
@@ -194,14 +199,11 @@ def _log_key(name: str, nodes: Collection[str]) -> tuple[str, int, str] | None:
 def _last_lines(path: Path, bytes_max: int) -> Iterator[str]:
     """The last lines of a file, shortened and made printable. Empty lines and a line whose beginning is cut off are left out."""
     try:
-        with open(path, "rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, size - bytes_max))
-            if size > bytes_max:
-                stream.readline()
-            content = stream.read(bytes_max)
+        content, before = target_files.read_end(path, bytes_max)
     except OSError:
         return
+    if before:
+        content = content.partition(b"\n")[2]
     for line in content.split(b"\n"):
         text = line[: 4 * _LOG_LINE_MAX].decode(errors="replace").rstrip().expandtabs(4)
         if text:
@@ -228,10 +230,6 @@ def tidy(folder: Path, *, keep_data: bool) -> None:
     (which are in the record) and, unless `keep_data`, the nodes' data."""
     run = RunDir(folder)
     codec.pack(run.trace)
-    for path in run.trace.glob("*.stacks*"):
-        with contextlib.suppress(OSError):
-            path.unlink()
-    shutil.rmtree(run.agents, ignore_errors=True)
-    run.state.unlink(missing_ok=True)
-    if not keep_data:
-        shutil.rmtree(run.nodes, ignore_errors=True)
+    unneeded = [*run.trace.glob("*.stacks*"), run.agents, run.state]
+    for path in unneeded if keep_data else [*unneeded, run.nodes]:
+        target_files.remove(path)

@@ -31,6 +31,7 @@ from typing import Any
 
 import msgspec
 
+from undermine import target_files
 from undermine.deployments import netns
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
@@ -46,6 +47,7 @@ from undermine.userland import registry
 from undermine.userland.workloads import Session, SessionFile, encodable
 
 _TEXT_MAX = 4000
+_SESSION_BYTES_MAX = 64 << 20
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -204,7 +206,7 @@ def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
     kind = request["call"]
     session_file = None
     if "session" in request:
-        session_file = msgspec.json.decode(Path(request["session"]).read_bytes(), type=SessionFile)
+        session_file = msgspec.json.decode(target_files.read(Path(request["session"]), _SESSION_BYTES_MAX), type=SessionFile)
     command = session_file.command if session_file is not None and kind == "workload" else ()
     if agent := request.get("agent"):
         carry_agent(agent, load=not command)

@@ -1,0 +1,53 @@
+"""Nodes that put odd files where the tool reads: no command hangs or fails, and the bug of the server is still found."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from integration_project import LOST, TOML, Project
+
+pytestmark = pytest.mark.slow
+
+TARGET = Path(__file__).parent / "target"
+HUNT = ("hunt", "-s", "exhaustive", "--max-runs", "3", "--budget", "10m")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path)
+    shutil.copytree(TARGET, tmp_path, dirs_exist_ok=True)
+    role = 'logs = ["*.log"]\ncwd = "{dir}"\nready'
+    toml = TOML.replace('plugins = "hunt.py"', 'plugins = "hunt.py"\nfiles = ["*.py"]')
+    project.write(toml.replace("kv.py", "misbehaving.py").replace("ready", role, 1))
+    return project
+
+
+def test_odd_files_hide_no_bug_and_stop_no_command(project: Project) -> None:
+    done = project.run(*HUNT, "--set", "behaviour=odd_files,always")
+    assert done.returncode == 1, done.stdout + done.stderr
+    finding = next(f for f in project.json("report")["findings"] if f["symptom"] == LOST)
+    assert project.run("report", "--recheck").returncode == 1
+    logs = project.run("logs", finding["id"])
+    assert logs.returncode == 0
+    assert "bad%FF %1B[31mred.log" in logs.stdout
+    assert "\x1b" not in logs.stdout
+    assert "ERROR said in an odd file" in project.json("logs", finding["id"])["n1.bad%FF %1B[31mred.log"]
+    bundle = project.run("bundle", finding["id"], "-o", "found.undermine")
+    assert bundle.returncode == 0, bundle.stdout + bundle.stderr
+    replay = project.run("replay", "found.undermine", "--dir", "unpacked")
+    assert replay.returncode == 1, replay.stdout + replay.stderr
+    project.wait_until_nothing_runs()
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "what"),
+    [("removes_run", "runs/0"), ("replaces_history", "history.jsonl"), ("replaces_state", "state.bin")],
+)
+def test_a_run_whose_folder_a_node_damaged_is_broken(project: Project, misdeed: str, what: str) -> None:
+    done = project.run("check", "--set", f"behaviour={misdeed},always")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert what in done.stdout + done.stderr
+    assert "was removed or replaced while the run was under way" in done.stdout + done.stderr
+    project.wait_until_nothing_runs()
