@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -51,3 +52,16 @@ def test_a_run_whose_folder_a_node_damaged_is_broken(project: Project, misdeed: 
     assert what in done.stdout + done.stderr
     assert "was removed or replaced while the run was under way" in done.stdout + done.stderr
     project.wait_until_nothing_runs()
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_kept(project: Project) -> None:
+    toml = project.folder / "undermine.toml"
+    toml.write_text(toml.read_text().replace("[run]", "[run]\noutput_mb = 1"))
+    done = project.run("check", "--set", "behaviour=prints,always")
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = min(project.results.rglob("logs/n1.1.out"))
+    lines = log.read_text().splitlines()
+    assert lines[0] == "the first line"
+    assert lines[-1] == "the last line"
+    assert any("bytes left out" in line for line in lines)
+    assert os.stat(log).st_size < (1 << 20) + 100

@@ -62,6 +62,7 @@ settle_timeout_s = 20           # how long your system may take to recover after
 # checker_timeout_s = 10
 # isolation = "auto"            # as root each node has its own network; "ports": all nodes use 127.0.0.1
 # observe = "auto"              # "io": observe only I/O; "all": observe locks, clocks and hand-over in every run
+# output_mb = 64                # longer logs of nodes lose their middle
 # late_s_max = 0.5              # a failing run in which the machine was delayed longer than this is repeated
 
 [faults]

@@ -201,7 +201,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [run]: isolation of nodes, what agents observe, and the time limits of one run."""
+    """The table [run]: isolation of nodes, what agents observe, and the limits of one run."""
 
     isolation: Isolation = "auto"
     observe: Observe = "auto"
@@ -212,6 +212,7 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gray_s: Seconds = 2.0
     checker_timeout_s: Seconds = 10.0
     late_s_max: Seconds = 0.5
+    output_mb: Annotated[int, _whole(1, 4096)] = 64
 
 
 _DEFAULTS = FaultLimits()

@@ -21,7 +21,7 @@ from undermine.deployments import cgroups
 from undermine.deployments.abilities import Partition
 from undermine.deployments.guardian_client.client import Exit, GuardianClient
 from undermine.deployments.isolation import NodeNetwork
-from undermine.deployments.node_logs import NodeLogs
+from undermine.deployments.node_logs import LogLimit, NodeLogs
 from undermine.deployments.node_probes import AskUser, NodeProbes, role_environment
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.model.faults import Kept
@@ -82,6 +82,7 @@ class LocalCluster:
         self._agent_file = agent_file
         self._probes = NodeProbes(config, nodes, run.path, network, ask_user)
         self._logs = NodeLogs(config, run)
+        self._log_limit = LogLimit(run.logs, config.run.output_mb << 20)
         self._network = network
         self._cgroup = cgroup
         self._disks = disks
@@ -101,6 +102,7 @@ class LocalCluster:
         `enough` is polled; it ends the wait early once a fault is in force.
         """
         unready: dict[str, str] = {}
+        self._log_limit.start()
         deadline = time.monotonic() + self._config.run.start_timeout_s
         for group in self._config.start_order():
             ids = [node for role in group for node in role.nodes]
@@ -405,6 +407,7 @@ class LocalCluster:
         self._unsubscribe()
         self._guardian.crash_all(f"{self._key}/")
         self._logs.keep(info.id for info in self.nodes)
+        self._log_limit.close()
         if self._cgroup is not None:
             cgroups.remove(self._cgroup)
         for node, state in self._states.items():

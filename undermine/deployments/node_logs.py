@@ -1,9 +1,11 @@
-"""Finds, reads and copies the log files of a run's nodes: their output, and the files that their roles name."""
+"""Finds, reads, copies and cuts the log files of a run's nodes: their output, and the files that their roles name."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +16,9 @@ from undermine.store.rundir import RunDir
 _TAIL_BYTES = 6000
 _KEPT_BYTES = 1 << 20
 _NAME_BYTES_MAX = 200
+_LOOK_S = 0.2
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2
+_libc = ctypes.CDLL(None)
 
 
 class NodeLogs:
@@ -52,6 +57,53 @@ class NodeLogs:
         folder = self._run.node(node).resolve()
         named = [Path(os.path.realpath(path)) for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
         return [path for path in dict.fromkeys(named) if path.is_relative_to(folder) and path.is_file()]
+
+
+class LogLimit:
+    """Limits the space of each log file of a run to `bytes_max`: its first and its last half of that stay.
+
+    While nodes write, a hole takes the place of the middle, so that no node ever waits. At the end, a line that says how much
+    is missing takes the place of the hole.
+    """
+
+    def __init__(self, folder: Path, bytes_max: int) -> None:
+        self._folder = folder
+        self._half = bytes_max // 2
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="log-limit", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching, and cut the files. All nodes have ended."""
+        self._over.set()
+        if self._thread.ident:
+            self._thread.join()
+        for path in target_files.regular_files(self._folder):
+            with contextlib.suppress(OSError):
+                self._cut(path)
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            for path in target_files.regular_files(self._folder):
+                with contextlib.suppress(OSError):
+                    self._free_middle(path)
+
+    def _free_middle(self, path: Path) -> None:
+        size = path.lstat().st_size
+        if size > 2 * self._half:
+            with target_files.open_regular(path, os.O_RDWR) as stream:
+                begin, length = ctypes.c_int64(self._half), ctypes.c_int64(size - 2 * self._half)
+                _libc.fallocate(stream.fileno(), _KEEP_SIZE | _PUNCH_HOLE, begin, length)
+
+    def _cut(self, path: Path) -> None:
+        if path.lstat().st_size <= 2 * self._half:
+            return
+        end = target_files.read_end(path, self._half, self._half)
+        left_out = end.before - self._half
+        note = b"\n... %d bytes left out ...\n" % left_out if left_out else b""
+        target_files.write_new(path, target_files.read_start(path, self._half) + note + end.data)
 
 
 def tail(path: Path) -> str:
