@@ -29,8 +29,9 @@ def hunt(folder: pathlib.Path, fixes: str, runs_max: int) -> HuntResult:
 
 
 def test_it_finds_both_time_of_fault_bugs(tmp_path: pathlib.Path) -> None:
-    """18 runs are usually enough. Chance decides which recovery the first runs show, and later runs teach the rest."""
-    reasons = {finding.title: str(finding.reasons) for finding in hunt(tmp_path, "", runs_max=45).believed}
+    """A run to learn from may show a bug before it is predicted, so the plans of a finding's variants count too."""
+    found = hunt(tmp_path, "", runs_max=14).believed
+    reasons = {each.title: str((each.reasons, [variant.plan.why for variant in each.variants])) for each in found}
     waits = [title for title, why in reasons.items() if "m1 waits for this message without a time limit" in why]
     permitted = [title for title, why in reasons.items() if "['permitted']" in why]
     assert any("no leader" in title for title in waits), reasons

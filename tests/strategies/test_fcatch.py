@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from hand_made import MS, Trace
@@ -107,6 +109,74 @@ def test_a_crash_that_fails_teaches_nothing_so_another_time_follows() -> None:
         times.append({moment.nth for moment in moments if moment and moment.point == PUT})
         runs += new
     assert times == [{3}, {5}, {9}, set()]
+
+
+def updating(*, also: str = "first", recovers: bool = False) -> Trace:
+    """While clients are served, m2 asks n1 twice. Each request changes an attribute of the same object. m3 and m4 do the same, m4
+    from the function `also`. In the recovery, n1 may look at the first attribute."""
+    trace = Trace()
+    trace.did("client.op", "put", node="client")
+    for node, begins in (("m2", "first"), ("m3", "first"), ("m4", also)):
+        for number, function in enumerate((begins, "second")):
+            name, thread = f"app:jobs['a'].x{number}", f"{node} {number}"
+            trace.message(node, "n1", function, thread=thread)
+            trace.did("heap.write", f"change{number}", thread=thread, resource=name, target=name)
+            ends = f"10.0.0.1:{3000 + trace.now}", "10.0.0.2:20001"
+            trace.did("net.send", "reply", thread=thread, resource=f"{ends[0]}>{ends[1]}/1", size=5, result=5)
+            trace.did("net.recv", "receive", node=node, resource=f"{ends[1]}>{ends[0]}/1", size=9, result=5)
+    trace.now = 100
+    trace.did("file.read", "boot", node="m2", life=2, target="state", resource="/2/state")
+    if recovers:
+        trace.did("heap.read", "take_over", resource="app:jobs['a'].x0", target="app:jobs['a'].x0")
+    return trace
+
+
+def learning(strategy: Fcatch, faulty: Trace, runs: tuple[PastRun, ...], also: str = "first") -> list[Plan]:
+    """The further runs to learn from."""
+    found = strategy.propose(told(updating(also=also), faulty, runs))
+    return [each.plan for each in found if isinstance(each, Candidate) and not each.reasons]
+
+
+def test_work_that_no_recovery_took_up_again_is_interrupted_too() -> None:
+    strategy, faulty = Fcatch(), updating()
+    runs = observed(strategy, told(updating(), faulty))
+    (plan,) = learning(strategy, faulty, runs)
+    assert isinstance(plan.steps[0].fault, Crash)
+    assert plan.steps[0].trigger == At(point_at(plan.steps[0].trigger), "before")
+    assert point_at(plan.steps[0].trigger).get("loc") == "app:first#1"
+    assert strategy.remarks() == ["more runs to learn from: no recovery has read what 1 updates change"]
+    assert strategy.heap
+    done = PastRun(200, 1, 0, plan, "fired", False, covered=True)
+    assert learning(strategy, faulty, (*runs, done)) == [], "once is enough"
+
+
+def test_work_that_a_recovery_took_up_again_is_not_interrupted() -> None:
+    strategy, faulty = Fcatch(), updating(recovers=True)
+    runs = observed(strategy, told(updating(), faulty))
+    assert learning(strategy, faulty, runs) == []
+
+
+def test_if_a_crash_before_an_update_teaches_nothing_another_one_follows() -> None:
+    strategy, faulty = Fcatch(), updating()
+    runs = observed(strategy, told(updating(also="third"), faulty))
+    begins = []
+    for number in range(3):
+        plans = learning(strategy, faulty, runs, also="third")
+        begins.append([point_at(plan.steps[0].trigger).get("loc") for plan in plans])
+        runs += tuple(PastRun(200 + number, 1, number, plan, "fired", True) for plan in plans)
+    assert begins == [["app:first#1"], ["app:third#1"], []]
+
+
+def test_few_updates_of_a_role_are_interrupted() -> None:
+    trace = updating()
+    for number in range(6):
+        command = {"store": "redis:1/0", "kind": "redis", "do": [("SET", [f"key{'abcdef'[number]}"], ["x"])]}
+        trace.did("db.write", f"save{number}", resource=json.dumps(command))
+    strategy = Fcatch()
+    runs = observed(strategy, told(trace, trace))
+    proposed = [each.plan for each in strategy.propose(told(trace, trace, runs)) if isinstance(each, Candidate)]
+    begins = [point_at(plan.steps[0].trigger).get("loc") for plan in proposed]
+    assert begins == ["app:first#1", *(f"app:save{number}#1" for number in range(4))]
 
 
 def test_a_message_that_another_node_waits_for_is_lost_in_three_ways() -> None:

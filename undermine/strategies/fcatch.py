@@ -3,7 +3,7 @@
 1. *Awaited messages* come from fault-free runs: a node waits without a time limit until a message of another node ends the wait.
    If the other node dies before it sends the message, or the message is lost, the wait never ends.
 2. *Observation*: each role's node is crashed once during the workload. Most systems survive that. Such a run shows the
-   recovery.
+   recovery. If no recovery reads what an update in several steps changes, a node is crashed just before such an update.
 3. *Left-behind writes* come from recovery and fault-free runs together: recovery reads a file, a key or an object that the
    crashed node writes. If the node dies right after that write, recovery finds a state that it has never found before.
 
@@ -27,13 +27,17 @@ from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.program.dependence import IMPACTS
 from undermine.protocols import Dropped, History, PastRun
-from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts, Shown
+from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts, Shown, Update
 from undermine.strategies.recovery_order import dealt
 
 _SHARES = {"early": 0.2, "middle": 0.5, "late": 0.9}
 """The share of client operations that have begun when a node crashes."""
 _LEARN_MAX = 12
 """At most this number of runs with a crash are learnt from: the first ones teach most, and reading a trace takes seconds."""
+_UPDATES_MAX = 4
+"""For each role, runs to learn from interrupt at most this number of updates."""
+_MOMENTS_MAX = 2
+"""At most this number of runs interrupt one update, in case the first one fails or its moment does not come."""
 _READS_MAX = 3
 """At most this number of reads of recovery are named as reasons for one crash."""
 _WHY_OBSERVE = "shows how the target recovers from a crash"
@@ -82,6 +86,11 @@ class Fcatch:
             self._remarks = ["first come the runs to learn from; the predictions follow when they have finished"]
             return
         waits, left = self.conflicts(history)
+        interrupting = self._interrupting(left, history)
+        if interrupting:
+            yield from map(Candidate, interrupting)
+            self._remarks = [f"more runs to learn from: no recovery has read what {len(interrupting)} updates change"]
+            return
         self.heap = False  # its runs are slower with it, and the runs to learn from are over
         kept = self._candidates(waits, left, history)
         yield from kept
@@ -120,6 +129,32 @@ class Fcatch:
             plans = [Plan((Step(trigger, fault),), history.seed, self.name, _WHY_OBSERVE) for trigger in triggers]
             yield from plans[: 1 + next((n for n, plan in enumerate(plans) if plan.id not in failed), len(plans))]
 
+    def _interrupting(self, left: Sequence[Left], history: History) -> list[Plan]:
+        """Crashes just before updates in several steps of which no recovery has read anything, so that recovery takes up the work
+        again. Whether a crash at another time interrupts such work is chance. A crash before its first step is the one that the
+        target most likely survives."""
+        recovered = {(each.moment.point.get("role"), each.pair.resource) for each in left}
+        well = {run.plan.id for run in history.runs if _went_well(run)}
+        interrupted: Counter[str] = Counter()
+        found: dict[str, Plan] = {}
+        for update in self._known.updates(history.fault_free) if self._known else ():
+            plans = list(self._before_update(update, history))
+            rest = [plan for plan in plans if plan.id not in history.settled]
+            was_tried = len(rest) < len(plans)
+            is_known = any((update.role, resource) in recovered for resource in update.begins)
+            taught = is_known or any(plan.id in well or plan.id in found for plan in plans)
+            if rest and not taught and (was_tried or interrupted[update.role] < _UPDATES_MAX):
+                found[rest[0].id] = rest[0]
+                was_tried = True
+            interrupted[update.role] += was_tried
+        return list(found.values())
+
+    def _before_update(self, update: Update, history: History) -> Iterator[Plan]:
+        for moment in update.moments[:_MOMENTS_MAX]:
+            killing = [fault for fault in self._possible(moment, history) if isinstance(fault, (Crash, Reboot))]
+            if killing:
+                yield self._plan(moment, min(killing, key=lambda fault: isinstance(fault, Reboot)), history, _WHY_OBSERVE)
+
     def _shares(self, history: History) -> list[float]:
         """The share of client operations that have begun at the crash; the other times follow the user's choice."""
         first = _SHARES.get(self._options.crash, random.Random(history.seed).random())
@@ -130,8 +165,10 @@ class Fcatch:
 
     def _crashed(self, history: History) -> list[tuple[int, int]]:
         """The runs with one crash that went well, and when it happened."""
-        own = [run.id for run in history.runs if not run.covered and _went_well(run) and _kills(run.plan)]
-        fired = [(run, history.fired_ns(run)) for run in dict.fromkeys((*own[: -_LEARN_MAX // -2], *history.faulty, *own))]
+        own = [run for run in history.runs if not run.covered and _went_well(run) and _kills(run.plan)]
+        observed, tried = ([run.id for run in own if (run.plan.why == _WHY_OBSERVE) == wanted] for wanted in (True, False))
+        first = (*observed, *tried[: max(0, _LEARN_MAX // 2 - len(observed))], *history.faulty, *tried)
+        fired = [(run, history.fired_ns(run)) for run in dict.fromkeys(first)]
         return [(run, at_ns) for run, at_ns in fired if at_ns][:_LEARN_MAX]
 
     # --- predictions

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from undermine.analysis.conflicts.accesses import Access
+from undermine.analysis.conflicts.accesses import Access, Resource
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, crashed_node
+from undermine.analysis.conflicts.updates import begun
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.reading.occurrences import RARE, Occurrences
@@ -103,6 +104,21 @@ class Left(NamedTuple):
         return self.moment.spot, self.moment.place, pair.resource.kin, pair.write.effect, self.written_at, pair.after
 
 
+class Update(NamedTuple):
+    """An update in several steps of a node's work, and the moments just before it begins."""
+
+    role: str
+    """The role of the node."""
+    begins: frozenset[Resource]
+    """The resources that its first steps change."""
+    moments: tuple[Moment, ...]
+    """One for each call stack, the one that runs show most often first."""
+
+    @property
+    def serving(self) -> bool:
+        return any(moment.serving for moment in self.moments)
+
+
 class _ObservedRun(Run):
     """A run, and its moments at which faults can be injected."""
 
@@ -178,6 +194,7 @@ class ObservedConflicts:
         self._awaited: dict[int, list[Awaited]] = {}
         self._left: dict[tuple[int, tuple[int, ...]], list[Left]] = {}
         self._usual: tuple[tuple[int, ...], Usual] | None = None
+        self._updates: dict[tuple[int, ...], list[Update]] = {}
 
     def _run(self, number: int) -> _ObservedRun:
         if number not in self._runs:
@@ -212,6 +229,27 @@ class ObservedConflicts:
     def _stack(self, number: int, row: int) -> tuple[str, ...]:
         columns = self._run(number).columns
         return columns.stacks[int(columns.stack[row])]
+
+    # --- updates
+
+    def updates(self, fault_free: Sequence[int]) -> list[Update]:
+        """The updates in several steps. Those while clients are served come first: a start has little to recover."""
+        key = tuple(fault_free)
+        if key not in self._updates:
+            self._updates[key] = sorted(self._updates_in(key), key=lambda update: not update.serving)
+        return self._updates[key]
+
+    def _updates_in(self, fault_free: Sequence[int]) -> Iterator[Update]:
+        groups: dict[tuple[str, str], dict[Spot, list[Moment]]] = {}
+        resources: dict[tuple[str, str], set[Resource]] = {}
+        for run in map(self._run, fault_free):
+            for each in begun(run):
+                if moment := run.before(each.row):
+                    groups.setdefault(each.group, {}).setdefault(moment.spot, []).append(moment)
+                    resources.setdefault(each.group, set()).add(each.resource)
+        for group, spots in groups.items():
+            often = sorted(spots.values(), key=lambda moments: (not any(map(_serving, moments)), -len(moments)))
+            yield Update(group[0], frozenset(resources[group]), tuple(min(moments, key=_easily_found) for moments in often))
 
     # --- recovery
 
@@ -259,7 +297,16 @@ def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
         return moment
     others = (_crash_after(run, pair, row, role) for row in run.alike(pair.write)[:_ALIKE_MAX])
     found = [other for other in others if other and (other.spot, other.place) == (moment.spot, moment.place)]
-    return min((moment, *found), key=lambda each: (not each.serving, each.nth))
+    return min((moment, *found), key=_easily_found)
+
+
+def _serving(moment: Moment) -> bool:
+    return moment.serving
+
+
+def _easily_found(moment: Moment) -> tuple[bool, int]:
+    """Sorts moments: those while clients are served come first, then early occurrences."""
+    return not moment.serving, moment.nth
 
 
 def _crash_after(run: _ObservedRun, pair: LeftBehind, row: int, role: str) -> Moment | None:

@@ -96,7 +96,12 @@ class Access(NamedTuple):
     @property
     def container(self) -> str:
         """For an attribute or item: the name of the object that has it."""
-        return _LAST_EDGE.sub("", self.exact)
+        return container_of(self.exact)
+
+
+def container_of(name: str) -> str:
+    """For the name of an attribute or item: that of the object that has it."""
+    return _LAST_EDGE.sub("", name)
 
 
 def accesses(columns: Columns) -> list[Access]:

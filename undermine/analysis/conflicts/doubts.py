@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource
 from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.updates import steps
 from undermine.model.event import functions
 from undermine.program.dependence import Impact, Unknown, meeting
 
@@ -59,17 +60,7 @@ class Doubts:
             return KEPT
         if not pair.exact or pair.resource.name.endswith(SOME_ITEM):
             return OTHER
-        return "" if any(self._parts_of_object(run, pair)) else SETTLED
-
-    def _parts_of_object(self, run: Run, pair: LeftBehind) -> Iterator[Access]:
-        """The changes of the same object, or of a neighbour in the same one, by another message of the same work."""
-        goes_on, remote = run.origins.goes_on, run.origins.remote
-        message = remote(pair.write.row)
-        for other in run.changes_in.get(pair.write.container, ()):
-            if run.site(other) != run.site(pair.write):
-                theirs = remote(other.row)
-                if goes_on(message, theirs) if pair.after else goes_on(theirs, message):
-                    yield other
+        return "" if any(steps(run, pair.write, later=pair.after)) else SETTLED
 
     # --- files of the node itself
 

@@ -1,0 +1,63 @@
+"""Updates in several steps: one node's work changes an object of another node by several messages, one after the other.
+
+If the node dies between two of them, recovery finds a part of the update. Never looks at runs with a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource, container_of
+from undermine.model.point import CLIENT
+
+if TYPE_CHECKING:
+    from undermine.analysis.conflicts.left_behind import Run
+
+
+class Begun(NamedTuple):
+    """The first change of an update."""
+
+    role: str
+    """The role of the node whose work it is."""
+    resource: Resource
+    row: int
+    """The operation of this node that leads to the change: a message, or the change of a key itself."""
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Changes of the attributes and items of one object belong together."""
+        name = self.resource.name
+        return self.role, container_of(name) if self.resource.kind == "object" else name
+
+
+def steps(run: Run, write: Access, *, later: bool) -> Iterator[Access]:
+    """The changes of the same object, or of a neighbour in the same one, by later or earlier messages of the same work."""
+    goes_on, remote = run.origins.goes_on, run.origins.remote
+    message = remote(write.row)
+    for other in run.changes_in.get(write.container, ()):
+        if run.site(other) != run.site(write):
+            theirs = remote(other.row)
+            if goes_on(message, theirs) if later else goes_on(theirs, message):
+                yield other
+
+
+def begun(run: Run) -> Iterator[Begun]:
+    """The first changes of all updates in several steps, by time. A key of an external store needs one step only: its store is on
+    no node, so nobody finishes the work of a node that dies."""
+    for access in run.accesses:
+        if not access.changes:
+            continue
+        if access.resource.kind == "key" and run.origins.node[access.row] != CLIENT:
+            yield Begun(run.role(access.row), access.resource, access.row)
+        if access.resource.kind == "object" and _begins(run, access):
+            message = run.origins.remote(access.row)
+            yield Begun(run.role(message), access.resource, message)
+
+
+def _begins(run: Run, write: Access) -> bool:
+    message = run.origins.remote(write.row)
+    if message < 0 or run.origins.node[message] == CLIENT or write.resource.name.endswith(SOME_ITEM):
+        return False
+    stays = write in run.last_of_handlers
+    return stays and any(steps(run, write, later=True)) and not any(steps(run, write, later=False))
