@@ -183,7 +183,7 @@ def test_a_lock_that_two_messages_take_and_release_can_stay_locked(story: Story)
 # --- polling
 
 
-def poll(story: Story, *, clock: bool = False, lock: str = "l@1") -> None:
+def poll(story: Story, *, clock: bool = False, lock: str = "l@1", work: bool = False) -> None:
     """The thread T1 asks n2 for something and looks again and again, under a lock, whether it is done."""
     story.did("request", "net.send", stack=("app:ask#1", "app:main#1"))
     story.did("requested", "net.recv", pid=2)
@@ -199,6 +199,8 @@ def poll(story: Story, *, clock: bool = False, lock: str = "l@1") -> None:
             story.did(f"{what}{n}", f"lock.{what}", "l@1", stack=("app:look#1", "app:until_done#1", "app:main#2"))
         if clock:
             story.did(f"clock{n}", "clock", stack=("app:until_done#2", "app:main#2"))
+        if work and n == 1:
+            story.did(f"work{n}", "net.recv", stack=("app:work#1", "app:until_done#2", "app:main#2"))
     story.did("after", "file.write", stack=("app:save#1", "app:main#3"))
 
 
@@ -221,6 +223,50 @@ def test_a_loop_that_looks_at_the_clock_has_a_limit(story: Story) -> None:
 def test_who_held_another_lock_did_not_end_the_loop(story: Story) -> None:
     poll(story, lock="other@2")
     assert found(story, *POLLED) == []
+
+
+@pytest.mark.parametrize("more_s", [0, 20])
+def test_a_loop_that_the_end_of_the_run_interrupts_has_not_ended(story: Story, more_s: int) -> None:
+    """Each pass of the loop also works. After the last work the run ends at once, or the node lives longer than a pass takes."""
+    poll(story, work=True)
+    del story.events["after"]
+    story.did("work3", "net.recv", stack=("app:work#1", "app:until_done#2", "app:main#2"), t=story.now)
+    story.did("other", "file.write", thread="T3", t=story.now + more_s)
+    assert bool(found(story, *POLLED)) == bool(more_s)
+
+
+ONE_PASS = """
+import time
+
+def until_done(state):
+    asked_at = time.monotonic()
+    while not state.done:
+        if state.limited and time.monotonic() - asked_at > 9:
+            raise TimeoutError
+        time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(("is_checked", "rule"), [(True, LIMITED), (False, "")])
+def test_a_loop_may_check_its_limit_before_its_only_pause(
+    story: Story, tmp_path: Path, is_checked: bool, rule: str
+) -> None:
+    """If the loop never looked at the clock, its condition was false, and nothing limits it."""
+    (tmp_path / "app.py").write_text(ONE_PASS)
+    program = Program.read([str(tmp_path)])
+    before, clock, sleep = (f"app:until_done#{ordinal}" for ordinal in range(3))
+    request(story)
+    for loc in (before, clock) if is_checked else (before,):
+        story.did(loc, "clock", stack=(loc,))
+    story.did("sleep", "sleep", stack=(sleep,), t=story.now + 1, end=story.now + 8)
+    story.did("send", "net.send", pid=2)
+    story.did("recv", "net.recv", thread="T2")
+    story.did("set", "heap.write", "app:state.done", thread="T2")
+    story.now += 8
+    story.did("look", "heap.read", "app:state.done", stack=(sleep,))
+    story.did("after", "file.write", stack=("app:save#1",))
+    [pair] = found(story, *PAIRS, program=TargetProgram(program.facts(), dependence=Dependence(program)))
+    assert pair.rule == rule
 
 
 def set_key(name: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from story import Story
 
-from undermine.analysis.conflicts.doubts import ALONE, KEPT, LISTED, OTHER, SETTLED, WHOLE
+from undermine.analysis.conflicts.doubts import ALIKE, ALONE, KEPT, LISTED, OTHER, SETTLED, WHOLE
 from undermine.analysis.conflicts.left_behind import Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
@@ -27,16 +27,16 @@ def files(run: Story, number: int, steps: tuple[Step, ...], *, life: int = 1) ->
 
 
 def doubts(
-    written: tuple[Step, ...], read: tuple[Step, ...], program: TargetProgram | None = None
+    written: tuple[Step, ...], read: tuple[Step, ...], program: TargetProgram | None = None, left: tuple[Step, ...] = ()
 ) -> dict[tuple[str, str, bool], str]:
     """By function and file of a write, and by the state after or before it: the doubt. A handler writes these files. The
-    restarted node reads those, and has found them in an older state."""
+    restarted node reads those, and has found them in an older state, or as the writes `left` have left them."""
     good, bad = Story(), Story()
     good.did("request", "net.recv", pid=10, node="n1")
     files(good, 1, written)
     good.did("next", "net.recv", pid=10, node="n1")
     files(bad, 2, tuple(("write", path, "old") for op, path, _ in read if op == "open"))
-    files(bad, 2, (("write", "unrelated", "serve"),))
+    files(bad, 2, (*left, ("write", "unrelated", "serve")))
     bad.now += 10
     files(bad, 2, read, life=2)
     good.did("client", "net.send", pid=99, t=0)
@@ -44,7 +44,7 @@ def doubts(
     crashed = Crashed(Run(Origins(bad.analysed())), "n1", 5000)
     run = Run(origins)
     found = left_behind(crashed, [run], Usual([origins.analysis] * 2), program=program)
-    wrote = {pair: run.site(pair.write)[2][0].removeprefix("app:") for pair in found if not pair.rule}
+    wrote = {pair: run.site(pair.write)[2][0].removeprefix("app:") for pair in found if not pair.rule and pair.run >= 0}
     return {(function.removesuffix("#1"), pair.resource.name, pair.after): pair.doubt for pair, function in wrote.items()}
 
 
@@ -74,6 +74,19 @@ def test_records_that_one_function_appends_are_complete() -> None:
     assert again["append", "state", True] == ALONE
     other = doubts((("write", "state", "header"), ("write", "state", "append")), READ_STATE)
     assert other["header", "state", True] == ""
+
+
+def test_a_file_that_recovery_has_found_incomplete_is_doubtful_whoever_left_it() -> None:
+    written: tuple[Step, ...] = (("create", "state", "make#1 app:serve#1"), ("write", "state", "fill"))
+    for other, doubt in (("make", ALIKE), ("copy", "")):
+        found = doubts(written, READ_STATE, left=(("create", "state", f"{other}#1 app:boot#1"),))
+        assert found["make", "state", True] == doubt
+
+
+def test_a_file_that_recovery_has_found_incomplete_may_lack_its_other_half() -> None:
+    begun: tuple[Step, ...] = (("create", "state", "make#1 app:serve#1"), ("write", "state", "fill"))
+    found = doubts((*begun, ("write", "epoch", "fill")), READ_BOTH, left=(("create", "state", "make#1 app:boot#1"),))
+    assert found["make", "state", True] == "", "an error may depend on the state and the epoch"
 
 
 def test_two_files_are_one_update() -> None:
@@ -133,18 +146,26 @@ def unchecked():
 """
 
 
-def test_the_source_shows_whether_an_error_depends_on_both_files(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(SOURCE)
-    program = Program.read([str(tmp_path)])
+def in_source(folder: Path, function: str, written: tuple[Step, ...]) -> dict[tuple[str, str, bool], str]:
+    """The doubts about these writes if this function reads both files."""
+    (folder / "app.py").write_text(SOURCE)
+    program = Program.read([str(folder)])
     target = TargetProgram(program.facts(), dependence=Dependence(program))
     opened = next(point.loc for point in program.facts().points if point.op == "file.open")
+    stacks = {path: (opened, f"app:{function}#{ordinal}") for ordinal, path in enumerate(("epoch", "state"))}
+    read = tuple((op, path, " ".join(stack)) for path, stack in stacks.items() for op in ("open", "read"))
+    return doubts(written, read, target)
+
+
+def test_the_source_shows_whether_an_error_depends_on_both_files(tmp_path: Path) -> None:
     written: tuple[Step, ...] = (("rename", "a -> state", "save"), ("rename", "b -> epoch", "save"))
-    found = {}
-    for function in ("checked", "unchecked"):
-        stacks = {path: (opened, f"app:{function}#{ordinal}") for ordinal, path in enumerate(("epoch", "state"))}
-        read = tuple((op, path, " ".join(stack)) for path, stack in stacks.items() for op in ("open", "read"))
-        found[function] = doubts(written, read, target)["save", "state", True]
-    assert found == {"checked": "", "unchecked": ALONE}
+    found = {function: in_source(tmp_path, function, written) for function in ("checked", "unchecked")}
+    assert {function: each["save", "state", True] for function, each in found.items()} == {"checked": "", "unchecked": ALONE}
+
+
+def test_a_file_is_complete_until_it_is_deleted(tmp_path: Path) -> None:
+    written: tuple[Step, ...] = (("rename", "b -> epoch", "save"), ("unlink", "state", "save"))
+    assert in_source(tmp_path, "unchecked", written)["save", "state", False] == ALONE
 
 
 # --- objects on other nodes

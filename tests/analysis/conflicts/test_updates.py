@@ -12,11 +12,11 @@ from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.updates import Begun, begun
 
 
-def updates(*objects: str, node: str = "n1") -> list[Begun]:
-    """Each message of a node, after the answer to the one before, changes an object on n2."""
+def updates(*objects: str, node: str = "n1", sends: str = "abcdefgh") -> list[Begun]:
+    """Each message of a node, after the answer to the one before, changes an object on n2. `sends`: the functions that send."""
     run, links = Story(), []
     for number, name in enumerate(objects):
-        run.did(f"ask{number}", "net.send", pid=10, node=node)
+        run.did(f"ask{number}", "net.send", pid=10, node=node, at=f"app:{sends[number]}#1")
         run.did(f"asked{number}", "net.recv", pid=2, role="master", thread=f"H{number}")
         run.did(f"change{number}", "heap.write", name, pid=2, role="master", thread=f"H{number}")
         run.did(f"answer{number}", "net.send", pid=2, role="master", thread=f"H{number}")
@@ -36,6 +36,11 @@ def test_the_first_of_several_changes_begins_an_update() -> None:
 @pytest.mark.parametrize("objects", [("app:a.x",), ("app:a.x", "app:b.y"), ("app:a[*]", "app:a.y")])
 def test_a_single_change_is_complete_and_items_of_a_list_may_be_others(objects: tuple[str, ...]) -> None:
     assert updates(*objects) == []
+
+
+@pytest.mark.parametrize(("sends", "count"), [("abbbb", 0), ("abbcc", 1)])
+def test_messages_that_come_again_and_again_are_not_steps(sends: str, count: int) -> None:
+    assert len(updates("app:a.x", *["app:a.y"] * 4, sends=sends)) == count
 
 
 def test_clients_never_die() -> None:

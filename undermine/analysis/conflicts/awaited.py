@@ -19,7 +19,7 @@ import numpy as np
 from undermine.analysis.causality.blocking import BLOCKS, LOCK, SEMAPHORE
 from undermine.analysis.conflicts.accesses import Access, keys_accessed
 from undermine.analysis.conflicts.origins import Origins
-from undermine.analysis.conflicts.polling import PollLoop, poll_loops, stays_within
+from undermine.analysis.conflicts.polling import NOT_CALLS, PollLoop, poll_loops, stays_within
 from undermine.analysis.reading.rows import AT_ONCE
 from undermine.model.point import CLIENT
 from undermine.program.dependence import Loop, LoopLimit, Unknown
@@ -210,13 +210,24 @@ class _Finder:
         clocks = {self._source_stack(row)[0] for row in loop.body if columns.name(row) == "clock"}
         match self._program.dependence.loop_limit(self._source_stack(loop.last)):
             case LoopLimit(kind="clock", reads=reads) if reads:
-                return not clocks.isdisjoint(reads)
+                return not clocks.isdisjoint(reads) or any(site in reads for site in self._clocks_before(loop))
             case LoopLimit():
                 return True
             case Unknown():
                 return bool(clocks)
             case None:
                 return False
+
+    def _clocks_before(self, loop: PollLoop) -> Iterator[str]:
+        """Where the thread or task looked at a clock before the first pause, since it entered the function: the first pass may
+        check the limit before it pauses. The trace doesn't show where that pass begins, but the source knows its call sites."""
+        columns, first = self._columns, loop.pauses[0]
+        own = np.flatnonzero(self._analysis.context[:first] == self._analysis.context[first])
+        for row in reversed(own.tolist()):
+            if columns.name(row) not in NOT_CALLS and not stays_within(columns, int(columns.stack[first]), row):
+                return
+            if columns.name(row) == "clock":
+                yield self._source_stack(row)[0]
 
     def _signals(self, loop: PollLoop) -> Iterator[tuple[int, int, str]]:
         """The operations of the same process that may have ended the loop, those with the best evidence alone, with the messages

@@ -7,6 +7,7 @@ from its recovery. Pairs that a rule excludes are kept with the name of the rule
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -28,6 +29,8 @@ HARMLESS = "neither an error nor a message nor a result depends on the read"
 PASSING = "the same handler writes it again, whether the other node lives or not"
 SEEN = "a recovery that went well has found it in this state"
 
+_OFTEN = 4
+"""Work that sends at least this number of messages from one call stack repeats them."""
 _CONTENT = frozenset({"file.read", "file.map_read"})
 Site = tuple[str, str, tuple[str, ...]]
 """A place in the program: role, operation and call stack."""
@@ -68,6 +71,7 @@ class Run:
         self.columns = origins.analysis.columns
         self.accesses = accesses(self.columns)
         self.roles = [process.role for process in self.columns.processes]
+        self._repeated: dict[int, bool] = {}
 
     def role(self, row: int) -> str:
         return self.roles[int(self.columns.process[row])]
@@ -112,6 +116,27 @@ class Run:
             if access.changes and access.resource.kind == "object":
                 found.setdefault(access.container, []).append(access)
         return found
+
+    def is_repeated(self, row: int) -> bool:
+        """Does its work do this at least `_OFTEN` times, from the same call stack?"""
+        if row not in self._repeated:
+            alike, goes_on = self._by_place[self._place(row)], self.origins.goes_on
+            at = bisect(alike, row)
+            before, after = alike[max(0, at - _OFTEN) : at - 1], alike[at : at + _OFTEN - 1]
+            times = 1 + sum(goes_on(each, row) for each in before) + sum(goes_on(row, each) for each in after)
+            self._repeated[row] = times >= _OFTEN
+        return self._repeated[row]
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[int, int, int], list[int]]:
+        """By thread or task, operation and call stack: the rows, by time."""
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for row in range(len(self.columns)):
+            found.setdefault(self._place(row), []).append(row)
+        return found
+
+    def _place(self, row: int) -> tuple[int, int, int]:
+        return int(self.origins.analysis.context[row]), int(self.columns.op[row]), int(self.columns.stack[row])
 
     @cached_property
     def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
@@ -183,7 +208,7 @@ class _Finder:
         """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names
         are equal."""
         reads = self._reads()
-        doubts = Doubts(self._run.origins, reads, self._impact, self._source_stack)
+        doubts = Doubts(self._run.origins, reads, self._impact, self._source_stack, self._found_by)
         found: dict[tuple[Resource, Site, Effect, Site, bool], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before, is_first in self._writes():

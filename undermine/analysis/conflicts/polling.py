@@ -7,6 +7,7 @@ lock that the body takes too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from undermine.model.event import functions
 _TIMED_WAITS = ("event.wait", "cond.wait", "future.wait", "queue.get", "sem.acquire", "lock.acquire")
 _LOOKS = frozenset({"lock.acquire", "lock.release", "clock", "heap.read"})
 """Operations that only look: after the last pause they belong to the last test of the condition."""
-_NOT_CALLS = frozenset({"numbers", "timeout", "handover.take", "handover.give"})
+NOT_CALLS = frozenset({"numbers", "timeout", "handover.take", "handover.give"})
 """Rows that say nothing about where the thread or task is."""
 
 
@@ -47,20 +48,22 @@ def poll_loops(analysis: TraceAnalysis) -> Iterator[PollLoop]:
     ran_out = (columns.size[timed] > AT_ONCE) & (columns.end[timed] - columns.t[timed] >= columns.size[timed])
     pauses |= set(timed[ran_out].tolist())
     by_context: dict[int, list[int]] = {}
-    calls = np.flatnonzero(~np.isin(columns.op, [columns.id_of(name) for name in _NOT_CALLS]))
+    calls = np.flatnonzero(~np.isin(columns.op, [columns.id_of(name) for name in NOT_CALLS]))
     for row, context in zip(calls.tolist(), analysis.context[calls].tolist(), strict=True):
         by_context.setdefault(context, []).append(row)
+    last_rows = dict(zip(columns.process.tolist(), range(len(columns)), strict=True))
     for rows in by_context.values():
-        yield from _Context(analysis, rows, pauses).loops()
+        yield from _Context(analysis, rows, pauses, last_rows[int(columns.process[rows[0]])]).loops()
 
 
 class _Context:
     """The operations of one thread or task."""
 
-    def __init__(self, analysis: TraceAnalysis, rows: list[int], pauses: set[int]) -> None:
+    def __init__(self, analysis: TraceAnalysis, rows: list[int], pauses: set[int], last_of_process: int) -> None:
         self._columns = analysis.columns
         self._rows = rows
         self._pauses = pauses
+        self._last_of_process = last_of_process
 
     def loops(self) -> Iterator[PollLoop]:
         """The loops of each call stack that pauses. A loop may contain others."""
@@ -78,7 +81,8 @@ class _Context:
                         yield loop
 
     def _loop(self, first: int, stack: int) -> tuple[PollLoop | None, int]:
-        """The loop whose first pause is at this place, and the place after it. A pause that nothing ended isn't a loop."""
+        """The loop whose first pause is at this place, and the place after it. A pause that nothing ended isn't a loop, nor is
+        a loop that the end of the run interrupted in its next pass."""
         columns = self._columns
         pauses, body, pending = [self._rows[first]], list[int](), list[int]()
         at = first + 1
@@ -95,9 +99,19 @@ class _Context:
             at += 1
         looks = next((n for n, row in enumerate(pending) if columns.name(row) not in _LOOKS), len(pending))
         left = pending[looks] if looks < len(pending) else self._rows[at] if at < len(self._rows) else -1
-        if left < 0 or not columns.end[pauses[-1]]:
+        if left < 0 or not columns.end[pauses[-1]] or (at == len(self._rows) and self._is_next_pass(left, body, pauses)):
             return None, at
         return PollLoop(tuple(pauses), (*body, *pending[:looks]), left), at
+
+    def _is_next_pass(self, row: int, body: list[int], pauses: list[int]) -> bool:
+        """Does another pass begin with the row, and did the run end before the time of a pass was over?"""
+        columns = self._columns
+        longest_ns = max((columns.t[second] - columns.t[first] for first, second in itertools.pairwise(pauses)), default=0)
+        was_cut_off = columns.t[self._last_of_process] - columns.end[pauses[-1]] < longest_ns
+        return bool(was_cut_off) and self._place(row) in map(self._place, body)
+
+    def _place(self, row: int) -> tuple[int, int]:
+        return int(self._columns.op[row]), int(self._columns.stack[row])
 
     def _is_sibling(self, row: int, stack: int) -> bool:
         """Is the pause in the same function, and so in another loop of it?"""

@@ -32,13 +32,15 @@ class Begun(NamedTuple):
 
 
 def steps(run: Run, write: Access, *, later: bool) -> Iterator[Access]:
-    """The changes of the same object, or of a neighbour in the same one, by later or earlier messages of the same work."""
+    """The changes of the same object, or of a neighbour in the same one, by later or earlier messages of the same work. A message
+    that the work sends again and again, such as a heartbeat, isn't a step: such work never finishes anything."""
     goes_on, remote = run.origins.goes_on, run.origins.remote
     message = remote(write.row)
     for other in run.changes_in.get(write.container, ()):
         if run.site(other) != run.site(write):
             theirs = remote(other.row)
-            if goes_on(message, theirs) if later else goes_on(theirs, message):
+            first, second = (message, theirs) if later else (theirs, message)
+            if goes_on(first, second) and not run.is_repeated(theirs):
                 yield other
 
 
