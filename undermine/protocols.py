@@ -182,6 +182,8 @@ class History(msgspec.Struct, frozen=True):
     """Returns the time at which the first step of a run fired, by the run's number; 0 if none did."""
     ended: Callable[[int], Moment | None] = lambda _: None
     """Returns the operation before which the fault of a run's last step ended; None if it lasted until healing."""
+    exchanged: Callable[[int], Mapping[str, str]] = lambda _: {}
+    """Returns which nodes took the place of nodes of a run's plan (`Step.alike`), by the run's number."""
     served: Callable[[int], tuple[int, int]] = lambda _: (0, sys.maxsize)
     """Returns the time at which the first client of a run began, and that at which everything was healed. No trigger fires
     later."""

@@ -65,9 +65,11 @@ def test_a_plan_of_the_tool_is_read_back_unchanged() -> None:
         "random",
         "why",
     )
-    (read,) = plan_file.parse(msgspec.json.encode(plan), "plan.json")
-    assert read == plan
-    assert read.id == plan.id
+    alike = Plan((Step(When((Compare("n1.term", ">", "3"),)), Reboot(1.5), alike=(("n1", "n2"),)),))
+    for one in (plan, alike):
+        (read,) = plan_file.parse(msgspec.json.encode(one), "plan.json")
+        assert read == one
+        assert read.id == one.id
 
 
 def test_a_point_by_hand_may_have_a_content() -> None:

@@ -7,7 +7,7 @@ import msgspec
 from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, Reruns, best, fired_alike, next_rerun
 from undermine.model.faults import Crash, Delay
 from undermine.model.finding import LandedRun, Realism
-from undermine.model.plan import At, Lasted, Plan, Step
+from undermine.model.plan import At, Compare, Lasted, Plan, Step, When
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Symptom
 from undermine.testing import point
@@ -97,6 +97,11 @@ def test_what_a_plan_leaves_open_may_differ_in_a_re_run() -> None:
     named = Plan((Step(At(here), Crash()),))
     first = LandedRun(1, "random", named, named.id, "fired", (Symptom("lost"),), ((0, here),))
     assert not fired_alike(LandedRun(2, "confirm", named, named.id, "fired", (Symptom("lost"),), ((0, there),)), first)
+    state = Plan((Step(When((Compare("n1.term", ">", "3"),)), Crash(("n1",))),))
+    first = LandedRun(1, "cofi", state, state.id, "fired", (Symptom("lost"),), ((0, here),))
+    again = LandedRun(2, "confirm", state, state.id, "fired", (Symptom("lost"),), ((0, there),))
+    assert fired_alike(again, first), "at which operation a state is noticed is an accident"
+    assert not fired_alike(msgspec.structs.replace(again, landed=()), first)
 
 
 # --- slow devices

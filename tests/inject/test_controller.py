@@ -343,3 +343,18 @@ def test_the_moments_are_the_claims_that_were_granted() -> None:
     first, second = controller.moments()
     assert first == Moment(0, "n2", 5, point(node="n2"), "/data/log", 7, 100)
     assert (second.step, second.node, second.t_ns) == (1, "n1", 8)
+
+
+def test_only_one_of_several_alternatives_fires() -> None:
+    steps = tuple(Step(At(point(node=node)), Partition((node,)), At(point())) for node in NODES)
+    controller = Controller(Plan(steps), NODES, alternatives=True)
+    assert controller.begin() == [SetStep(step, ARMED) for step in range(3)]
+    answer, instructions = controller.claim(claim(1, "n2"))
+    assert answer["type"] == "go"
+    assert [one for one in instructions if isinstance(one, SetStep)] == [
+        SetStep(1, FIRED), SetStep(0, WAITING), SetStep(2, WAITING)
+    ]  # fmt: skip
+    assert controller.claim(claim(0, "n1"))[0]["type"] == "no"
+    assert controller.claim(claim(0, "n1", half="until"))[0]["type"] == "no"
+    assert controller.claim(claim(1, "n1", half="until"))[0]["type"] == "go"
+    assert controller.fired() == [1]

@@ -28,7 +28,11 @@ plugins = "gossip_hunt.py"
 nodes = ["n1", "n2", "n3"]
 command = "{python} {project}/gossip.py {id} {host} {port} {peers}"
 cwd = "{dir}"
-variables = {beats = "__main__:Node.beats", name = "__main__:Node.name", interval = "__main__:INTERVAL_S"}
+[roles.member.variables]
+leads = "__main__:Node.leads"
+beats = "__main__:Node.beats"
+name = "__main__:Node.name"
+interval = "__main__:INTERVAL_S"
 [run]
 hang_s = 4
 settle_timeout_s = 10
@@ -265,3 +269,20 @@ def test_when_fires_at_a_state_of_several_nodes(run: Runs) -> None:
 def test_when_does_not_fire_if_the_state_never_occurs(run: Runs) -> None:
     seen = run(Step(When((Compare("n1.beats", "==", "no number"),)), Crash()))
     assert seen.record.status == "not_fired"
+
+
+def test_a_step_fires_for_the_node_that_has_taken_the_place_of_the_one_in_the_plan(run: Runs) -> None:
+    state = (Compare("n1.leads", "==", "True"), Compare("n1.name", "==", "n1"), Compare("n3.beats", ">", "20"))
+    end = FirstUnseen(("node", "op"), (Point.of({"node": "n1", "op": "net.send"}),), involves=("n1",))
+    step = Step(When(state), Partition(("n1",), level="operation", loss="error"), end)
+    assert run(step).record.status == "not_fired", "n1 does not lead"
+    seen = run(Step(step.trigger, step.fault, end, alike=(NODES,)))
+    assert_fired(seen, "n2")
+    (ran,) = seen.record.plan.steps
+    assert seen.record.exchanged["n1"] == "n2"
+    assert ran == step.renamed(seen.record.exchanged)
+    assert ran.fault == Partition(("n2",), level="operation", loss="error")
+    assert {moment.step for moment in (*seen.record.moments, *seen.record.ended)} == {0}
+    (ended,) = seen.record.ended
+    assert "n2" in (ended.node, ended.point.peer)
+    assert (ended.node, ended.point["op"]) != ("n2", "net.send"), "such a message had to fail"

@@ -165,6 +165,7 @@ def test_a_plan_describes_its_steps_in_order() -> None:
     one, two = Step(AT, Crash()), Step(AT, Delay())
     assert str(Plan((one, two))) == f"{describe_step(one)}, then {describe_step(two)}"
     assert str(Plan()) == "no fault"
+    assert describe_step(Step(AT, Crash(), alike=(("n1", "n2"),))) == f"{describe_step(one)}, whichever nodes these are"
     bound = msgspec.structs.replace(two, same="process", until=AT)
     assert describe_step(bound).startswith(f"{describe_step(two)}, in the process of the step before, until ")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from browser import CHROMIUM, Page, browsing
 from report_campaigns import CampaignMaker, at_s, event, record
@@ -241,6 +242,23 @@ def test_the_card_shows_the_partition(tmp_path: Path) -> None:
     assert "Messages that failed" in shown
     assert "<script>alert" not in shown
     assert "&lt;script&gt;alert(1)" in shown
+
+
+def test_the_card_says_who_took_the_place_of_a_node_of_the_plan(tmp_path: Path) -> None:
+    maker = CampaignMaker(tmp_path / "c")
+    made = cut_run(exchanged={"s2": "s1", "s1": "s2"})
+    back = tuple(step.renamed(made.exchanged) for step in made.plan.steps)
+    planned = msgspec.structs.replace(made.plan, steps=(msgspec.structs.replace(back[0], alike=(("s1", "s2"),)),))
+    run = maker.run("cofi", planned, made=made, events=events())
+    other = msgspec.structs.replace(made.plan, steps=(msgspec.structs.replace(back[0], until=None),))
+    notes = []
+    store = CampaignStore(maker.close())
+    for plan in (planned, other):
+        finding = Finding("F1", "s", "t", plan, (run,), ("cofi",), (), 1, 1, shown_by=run)
+        notes.append(card_of(store, finding, {run: store.run_rows()[0]}, {}, brief=False).run_note)
+    store.close()
+    assert notes[0] == "In this run, s2 took the place of s1, s1 took the place of s2."
+    assert notes[1].startswith("This run had another plan")
 
 
 def test_the_terminal_gets_the_end_of_the_run_that_shows_the_finding(tmp_path: Path) -> None:

@@ -31,18 +31,18 @@ def shows(trace: Trace, node: str, text: str | None, key: str = "n3", name: str 
     trace.did("variable.sample", "read", node=node, target=name, resource=key, **more)
 
 
-def gossip(*statuses: str | None, nodes: Sequence[str] = ("n1", "n2"), name: str = "status") -> Trace:
+def gossip(*statuses: str | None, nodes: Sequence[str] = ("n1", "n2"), name: str = "status", key: str = "n3") -> Trace:
     """The first node tells the others the status of n3, each time that it changes, and again."""
     trace = Trace()
     for node in nodes:
-        shows(trace, node, statuses[0], name=name)
+        shows(trace, node, statuses[0], key, name)
     trace.did("client.op", "put", node="client")
     for status in statuses:
-        shows(trace, nodes[0], status, name=name)
+        shows(trace, nodes[0], status, key, name)
         for node in nodes[1:]:
             for _ in range(2):
                 trace.message(nodes[0], node, "tell")
-                shows(trace, node, status, name=name)
+                shows(trace, node, status, key, name)
     return trace
 
 
@@ -226,7 +226,7 @@ def test_a_node_that_shows_no_value_in_a_run_has_none_there() -> None:
     shown.did("net.connect", "ask", node="n2", target="peer:n1", error="EHOSTUNREACH")
     (first, _) = plans(told(trace))
     found = plans(told(trace, (first, None), others={LASTING: shown}))
-    assert (Compare("n1.status[n3]", "==", "LEFT"), Compare("n2.status[n3]", "==", None)) in map(state, found)
+    assert (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "LEFT")) in map(state, found)
 
 
 def test_states_of_a_run_whose_partition_did_not_begin_join_the_queue_without_delay() -> None:
@@ -241,13 +241,42 @@ def test_states_of_a_run_whose_partition_did_not_begin_join_the_queue_without_de
 
 
 def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others() -> None:
-    trace = gossip("NORMAL", "NORMAL", "LEFT", None, nodes=("n1", "n2", "n4"))
+    trace = gossip("NORMAL", "NORMAL", "LEFT", None)
+    trace.events += gossip("NORMAL", "NORMAL", "LEFT", None, key="n4").events
     given = told(trace, served=lambda _: (20 * MS, 1000 * MS))
     found = plans(given)
     kinds = [(tuple(each.value for each in state(plan)), plan.steps[0].fault.nodes[0] == "n1") for plan in found]  # type: ignore[union-attr]
     first = {kind: kinds.index(kind) for kind in kinds}
     assert sorted(first.values()) == list(range(len(first))), "each kind once before any twice"
     assert len(first) < len(kinds)
+
+
+def test_states_in_which_only_the_nodes_differ_are_one() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", nodes=("n2", "n4", "n1"))
+    found = plans(told(trace))
+    assert [(state(plan), plan.steps[0].fault) for plan in found] == [
+        (state(plan), plan.steps[0].fault) for plan in plans(told(gossip("NORMAL", "NORMAL", "LEFT")))
+    ]
+    assert {plan.steps[0].alike for plan in found} == {(("n1", "n2", "n4"),)}
+
+
+def test_the_messages_of_a_run_count_for_the_nodes_whose_place_its_nodes_took() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT", nodes=("n1", "n2", "n4")), Trace()
+    shows(shown, "n2", "LEFT")
+    shows(shown, "n4", "NORMAL")
+    shown.did("net.connect", "tell", node="n2", target="peer:n4", error="EHOSTUNREACH")
+    shown.did("net.connect", "ask", node="n4", target="peer:n2", error="EHOSTUNREACH")
+    first, _ = plans(told(trace))
+    taken = {"n1": "n2", "n2": "n4", "n4": "n1"}
+    more = {"others": {LASTING: shown}, "exchanged": lambda _: taken}
+    given = told(trace, (first, None), **more)  # type: ignore[arg-type]
+    (second,) = (plan for plan in plans(given) if plan.steps[0].until)
+    (seen,) = until(second).seen
+    assert (seen.get("node"), seen.get("target"), seen.get("state")) == ("n2", "peer:n1", "LEFT, NORMAL")
+    ended = Point.of({**shown.points()[0].as_dict(), "state": "LEFT, NORMAL"})
+    given = told(trace, (first, None), (second, ended), **more)  # type: ignore[arg-type]
+    (third,) = (plan for plan in plans(given) if plan.steps[0].until)
+    assert [each.get("node") for each in until(third).seen] == ["n1"]
 
 
 def test_states_of_a_starting_cluster_wait() -> None:

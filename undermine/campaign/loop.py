@@ -257,6 +257,7 @@ class Campaign:
             columns=self.plan_runner.columns,
             fired_ns=self.plan_runner.fired_ns,
             ended=self.plan_runner.ended,
+            exchanged=self.plan_runner.exchanged,
             served=self.plan_runner.served,
             metadata=self._config.metadata,
             program=self._program,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,10 @@ class PlanRunner:
         """The operation before which the fault of a run's last step ended; None if it lasted until healing."""
         return next(reversed(load_record(RunDir(self.folder(run_id))).ended), None)
 
+    def exchanged(self, run_id: int) -> Mapping[str, str]:
+        """By node of a run's plan: the node that took its place, if it is another one."""
+        return load_record(RunDir(self.folder(run_id))).exchanged
+
     def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
         """Run a round one plan at a time, without regard to the limits of the session."""
         begun = time.monotonic()
@@ -187,7 +191,7 @@ class PlanRunner:
         tidy(folder, keep_data=bool(symptom))
         data = {"run": run_id, "strategy": slot.label, "round": slot.kind.value, "status": judged.status, "symptom": symptom}
         symptoms = tuple(verdict.symptom for verdict in verdicts if verdict.answer == "fail")
-        words = slot.plan.words(record.timing.faults) + (f" (try {record.tries})" if record.tries > 1 else "")
+        words = record.plan.words(record.timing.faults) + (f" (try {record.tries})" if record.tries > 1 else "")
         self.tell("done", words, **data, symptoms=symptoms, **self._count(judged))
         return judged
 

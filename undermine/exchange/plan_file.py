@@ -112,7 +112,7 @@ def _with_every_key(plan: Plan) -> Plan:
         return msgspec.structs.replace(trigger, same="node") if isinstance(trigger, Then) else trigger
 
     steps = [
-        msgspec.structs.replace(step, trigger=fill(step.trigger), until=fill(step.until), same="node")
+        msgspec.structs.replace(step, trigger=fill(step.trigger), until=fill(step.until), same="node", alike=step.alike or ())
         for step in plan.steps
     ]
     return msgspec.structs.replace(plan, steps=tuple(steps))

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from undermine.inject.alternatives import expanded
 from undermine.model.faults import (
     Injection,
     Partition,
@@ -172,7 +173,7 @@ def unsupported(
     existing ones (None: any node), `variables` the existing `NODE.NAME`, each with the answer to: does it have keys?"""
     if why := unbindable(plan):
         return why
-    for step in plan.steps:
+    for step in expanded(plan).compiled.steps:
         why = (
             _unknown_variable(step, variables)
             or lacking(step.fault, features)

@@ -174,10 +174,11 @@ _NO: Answer = {"type": "no"}
 
 
 class Controller:
-    """The state of one plan while it runs. `nodes` are all nodes of the run."""
+    """The state of one plan while it runs. `nodes` are all nodes of the run. With `alternatives`, only one of the steps fires."""
 
-    def __init__(self, plan: Plan, nodes: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, nodes: Sequence[str], *, alternatives: bool = False) -> None:
         self.plan = plan
+        self._alternatives = alternatives
         self.states = [WAITING] * len(plan.steps)
         self.claims: dict[int, Claim] = {}
         self.ends: dict[int, Claim] = {}
@@ -186,7 +187,10 @@ class Controller:
         self._nodes = tuple(nodes)
 
     def begin(self) -> list[Instruction]:
-        """Arm the first step."""
+        """Arm the first step, or all alternatives."""
+        if self._alternatives:
+            self.states = [ARMED] * len(self.states)
+            return [SetStep(step, ARMED) for step in range(len(self.states))]
         return self._arm_next()
 
     def hello(self, hello: AgentInfo) -> Answer:
@@ -236,7 +240,7 @@ class Controller:
         self.states[claim.step] = FIRED
         self.claims[claim.step] = claim
         external, instructions = self._carry_out(claim, self.plan.steps[claim.step].fault)
-        instructions += [SetStep(claim.step, FIRED), *self._arm_next()]
+        instructions += [SetStep(claim.step, FIRED), *(self._disarm() if self._alternatives else self._arm_next())]
         return ({"type": "go", "external": True} if external else {"type": "go"}), instructions
 
     def _carry_out(self, claim: Claim, fault: Injection) -> tuple[bool, list[Instruction]]:
@@ -292,6 +296,12 @@ class Controller:
             return []
         self.states[step] = ARMED
         return [*self._bind(step), SetStep(step, ARMED)]
+
+    def _disarm(self) -> list[Instruction]:
+        armed = [step for step, state in enumerate(self.states) if state == ARMED]
+        for step in armed:
+            self.states[step] = WAITING
+        return [SetStep(step, WAITING) for step in armed]
 
     def _bind(self, step: int) -> list[Instruction]:
         same, before = self.plan.steps[step].same, self.claims.get(step - 1)

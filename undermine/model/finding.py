@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from undermine.model.faults import is_fault
-from undermine.model.plan import Lasted, Plan, final_at
+from undermine.model.plan import Lasted, Plan, When, final_at
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
 from undermine.model.rounds import RoundKind
@@ -51,9 +51,13 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
 
 
 def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
-    """The landings without the keys that the plan leaves open, such as the node or the target."""
+    """The landings without the keys that the plan leaves open, such as the node or the target. At which operation a state is
+    noticed is an accident, so a step that waits for a state has none of the keys."""
     out = []
     for number, point in landed:
+        if isinstance(plan.steps[number].trigger, When):
+            out.append((number, Point(())))
+            continue
         at = final_at(plan.steps[number].trigger)
         named = [name for name, _ in at.point.items] if at else []
         out.append((number, point.abstract_in(named) if named else point))

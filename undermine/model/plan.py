@@ -24,6 +24,7 @@ from undermine.model.faults import (
     stays_down,
 )
 from undermine.model.point import CLIENT, PHASE, Point
+from undermine.model.text import renamed
 
 Place = Literal["before", "after"]
 Same = Literal["process", "node"]
@@ -91,13 +92,62 @@ class Step(msgspec.Struct, frozen=True):
     """One fault, or a hold, and its moment. A step is armed when the previous step has fired.
 
     `until` ends the fault; without it, or if it never fires, healing ends the fault. With `same`, the step fires only in the
-    process, or on the node, in which the previous step fired.
+    process, or on the node, in which the previous step fired. The nodes of each group of `alike` may take each other's place, in
+    the whole step: it fires for the first ones for which its trigger is true.
     """
 
     trigger: Trigger
     fault: Injection
     until: Trigger | None = None
     same: Same | msgspec.UnsetType = msgspec.UNSET
+    alike: tuple[tuple[str, ...], ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def renamed(self, names: Mapping[str, str]) -> Step:
+        """The step with other nodes in the place of these, and no others."""
+        until = _renamed_trigger(self.until, names) if self.until else None
+        return Step(_renamed_trigger(self.trigger, names), _renamed_fault(self.fault, names), until, self.same)
+
+
+def _renamed_trigger(trigger: Trigger, names: Mapping[str, str]) -> Trigger:
+    match trigger:
+        case At(point=point):
+            return msgspec.structs.replace(trigger, point=point.renamed(names))
+        case Then(first=first, second=second):
+            one, other = (msgspec.structs.replace(half, point=half.point.renamed(names)) for half in (first, second))
+            return Then(one, other, trigger.same)
+        case When(state=state):
+            return When(tuple(_renamed_comparison(each, names) for each in state))
+        case FirstUnseen(seen=seen, point=point, state=state, involves=involves):
+            return msgspec.structs.replace(
+                trigger,
+                seen=tuple(sorted(other.renamed(names) for other in seen)),
+                point=point.renamed(names),
+                state=tuple(tuple(_renamed_variable(name, names) for name in part) for part in state),
+                involves=renamed_nodes(involves, names),
+            )
+
+
+def _renamed_comparison(compare: Compare, names: Mapping[str, str]) -> Compare:
+    variable, other = (_renamed_variable(name, names) for name in (compare.variable, compare.other))
+    value = None if compare.value is None else renamed(compare.value, names)
+    return Compare(variable, compare.op, value, other)
+
+
+def _renamed_variable(name: str, names: Mapping[str, str]) -> str:
+    """`NODE.NAME[KEY]`, where the key may name a node too."""
+    node, dot, rest = name.partition(".")
+    plain, bracket, key = rest.partition("[")
+    return names.get(node, node) + dot + plain + bracket + renamed(key, names)
+
+
+def _renamed_fault(fault: Injection, names: Mapping[str, str]) -> Injection:
+    listed = [field for field in ("nodes", "others") if hasattr(fault, field)]
+    return msgspec.structs.replace(fault, **{field: renamed_nodes(getattr(fault, field), names) for field in listed})
+
+
+def renamed_nodes(nodes: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    """The nodes that take the place of these, sorted."""
+    return tuple(sorted(names.get(node, node) for node in nodes))
 
 
 HealReason = Literal["", "clients finished", "no progress", "time limit", "measured"]
@@ -218,7 +268,9 @@ def misplaced(step: Step) -> str:
 
 
 def unbindable(plan: Plan) -> str:
-    """Why a `same` of the plan can never hold, so that its step never fires ("" if it can)."""
+    """Why a `same` or `alike` of the plan can never hold, so that its step never fires ("" if it can)."""
+    if len(plan.steps) > 1 and any(step.alike for step in plan.steps):
+        return "nodes can be `alike` only in a plan with one step"
     for number, step in enumerate(plan.steps, 1):
         if why := _never_there(plan.steps[: number - 1], step) or _halves_apart(step.trigger):
             return f"step {number} can never fire: {why}"
@@ -336,4 +388,5 @@ def fault_words(fault: Injection, lasted: Lasted | None = None) -> str:
 def describe_step(step: Step, lasted: Lasted | None = None) -> str:
     until = f", until {describe_trigger(step.until)}" if step.until else ""
     same = f", {describe_same(step)}" if step.same else ""
-    return f"{fault_words(step.fault, lasted)} {describe_trigger(step.trigger)}{same}{until}"
+    any_nodes = ", whichever nodes these are" if step.alike else ""
+    return f"{fault_words(step.fault, lasted)} {describe_trigger(step.trigger)}{same}{until}{any_nodes}"

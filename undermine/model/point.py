@@ -13,6 +13,7 @@ import msgspec
 
 from undermine.agent_protocol import FAMILIES, OPERATIONS, WIRE, WITH_FAULTS, Device, IoType
 from undermine.model.event import Event
+from undermine.model.text import renamed
 
 KEYS = ("op", "loc", "node", "role", "target", "stack")
 """The keys of a full point, in the order in which they are shown."""
@@ -43,6 +44,8 @@ BYTES_IN = tuple(op for op, facts in OPERATIONS.items() if facts.moves == "in" a
 """Operations that move bytes out of a process or into it, on any layer. Logical operations move whole messages."""
 
 _PEER = "peer:"
+_NAMING_NODES = ("node", "target", "state")
+"""The keys whose values may name nodes."""
 DISK: Device = "disk"
 NETWORK: Device = "network"
 """The devices below operations."""
@@ -116,6 +119,10 @@ class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):
         """The point without these keys."""
         dropped = frozenset(keys)
         return Point(tuple(item for item in self.items if item[0] not in dropped))
+
+    def renamed(self, names: Mapping[str, str]) -> Point:
+        """The same operation with other nodes in the place of these."""
+        return Point(tuple((key, renamed(value, names) if key in _NAMING_NODES else value) for key, value in self.items))
 
     def matches(self, other: Point) -> bool:
         """Does the other point have the same value for every key of this one?"""

@@ -221,6 +221,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     id: int
     plan: Plan
+    """As it ran: with the nodes for which it fired, if nodes may take each other's place."""
     status: RunStatus
     reason: str = ""
     nodes: tuple[NodeInfo, ...] = ()
@@ -255,6 +256,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     """A node could not start, since another process had its port."""
     skipped: bool = False
     """The plan cannot be carried out here, so nothing was started."""
+    exchanged: dict[str, str] = {}
+    """By node of the stored plan: the node that took its place, if it is another one."""
     tries: int = 1
     """The number of this try: in all tries before it, the plan did not fire."""
 

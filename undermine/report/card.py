@@ -275,6 +275,10 @@ def _picture(view: RunView, columns: Columns) -> str:
 def _run_note(finding: Finding, view: RunView | None) -> str:
     if view is None or view.plan.steps_id == finding.plan.steps_id:
         return ""
+    names = view.record.exchanged
+    if names and view.plan.steps == tuple(step.renamed(names) for step in finding.plan.steps):
+        taken = ", ".join(f"{new} took the place of {old}" for old, new in sorted(names.items()))
+        return f"In this run, {taken}."
     return f"This run had another plan with the same symptom: {clip(view.plan.words(view.record.timing.faults), 300)}."
 
 

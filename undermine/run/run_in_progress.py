@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,7 @@ from undermine.deployments.node_logs import tail
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.stacks import gather
+from undermine.inject.alternatives import expanded
 from undermine.inject.compile import compile_steps, meets_phases, variable_slots
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
@@ -35,6 +37,7 @@ from undermine.model.plan import HealReason, Plan, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
+    Moment,
     NodeInfo,
     Receipt,
     RunRecord,
@@ -63,6 +66,7 @@ _GUARDIAN = "the guardian that keeps the nodes"
 _WATCH_S = 0.02
 _MEASURE_S = 0.2
 _SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
+_Noted = TypeVar("_Noted", Receipt, Moment)
 KEY = "run-{}"
 """The name under which the guardian and the cgroup tree know a run."""
 
@@ -100,11 +104,13 @@ class RunInProgress:
         self._guardian = guardian
         self._socket_path = socket_path
         self._agreements = agreements
-        self._slots = variable_slots(plan)
-        self._controller = Controller(plan, [info.id for info in nodes])
+        self._expanded = expanded(plan)
+        compiled = self._expanded.compiled
+        self._slots = variable_slots(compiled)
+        self._controller = Controller(compiled, [info.id for info in nodes], alternatives=bool(self._expanded.names))
         shared_host = len({info.host for info in nodes}) < len(nodes)
         self._state = SharedState(
-            run.state, len(plan.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
+            run.state, len(compiled.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
         )
         self._broken = ""
         self._guardian_died = False
@@ -117,7 +123,7 @@ class RunInProgress:
         self._begun = time.monotonic()
         watched = {"observe_all": conditions.observe_all, "heap": conditions.heap, "content": conditions.content}
         watched |= {"labels": conditions.labels, "survey": conditions.survey}
-        files = AgentFiles(config, run, nodes, plan, socket_path, contents, **watched)
+        files = AgentFiles(config, run, nodes, compiled, socket_path, contents, **watched)
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
         self._disks = self._supervised_disks()
@@ -129,7 +135,7 @@ class RunInProgress:
             self._cluster = LocalCluster(
                 config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks
             )
-            self._faults = ToolFaults(plan, self._cluster, self._slow_down)
+            self._faults = ToolFaults(compiled, self._cluster, self._slow_down)
             self._saboteur = Saboteur(conditions.sabotage, self._cluster)
             self._health = HealthLog(self._cluster.nodes_with_health, self._cluster.health)
             self._server = Server(self._controller, socket_path, self._state, self._faults)
@@ -246,7 +252,7 @@ class RunInProgress:
             history=str(self._run.history),
             socket=str(self._socket_path),
             state=str(self._run.state),
-            steps=compile_steps(self._plan, CLIENT, self._slots),
+            steps=compile_steps(self._expanded.compiled, CLIENT, self._slots),
             params=self._config.params,
             command=tuple(render_command(workload.command, values)) if workload.command else (),
             cwd=self._config.project,
@@ -460,15 +466,17 @@ class RunInProgress:
         self._broken = self._why_lost() or self._broken
         self._run.restore()
         trace, receipts = load_trace(self._run)
-        receipts = tuple(sorted((*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
+        receipts = tuple(sorted(self._as_planned(*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)
-        moments = tuple(moment for moment in self._server.moments() if moment.step not in self._faults.missed)
+        moments = self._as_planned(*(one for one in self._server.moments() if one.step not in self._faults.missed))
+        plan, exchanged = self._expanded.as_run(self._controller.fired())
         exits = tuple(self._cluster.exits)
         total_s = time.monotonic() - begun
         waits_s = sum(self._spent.get(name, 0.0) for name in ("start", "workload", "settle"))
         record = RunRecord(
             id=self._id,
-            plan=self._plan,
+            plan=plan,
+            exchanged=exchanged,
             status=status,
             reason=reason,
             port_taken=status == "broken" and _PORT_TAKEN in reason,
@@ -484,12 +492,12 @@ class RunInProgress:
             settled_ns=self._settled_ns,
             left_alone_ns=self._left_alone_ns,
             moments=moments,
-            ended=self._server.ended(),
+            ended=self._as_planned(*self._server.ended()),
             stalled_ns=self._stalled_ns,
             health=self._health.samples,
             stacks=explained(self._stacks, trace),
             conditions=self._conditions,
-            slow_ops=slow_operations(self._plan, self._devices, moments, trace.events, exits, self._healed_ns)
+            slow_ops=slow_operations(plan, self._devices, moments, trace.events, exits, self._healed_ns)
             if self._devices and self._healed_ns
             else (),
             timing=Timing(
@@ -501,7 +509,7 @@ class RunInProgress:
                 own_s=total_s - waits_s,
                 late_ms_max=lateness.max_ms,
                 late_ms_p95=lateness.p95_ms,
-                faults=tuple(lasted(self._plan, receipts, exits, self._healing_ns, self._heal_reason)),
+                faults=tuple(lasted(plan, receipts, exits, self._healing_ns, self._heal_reason)),
             ),
         )
         return save_view(self._run, record, trace)
@@ -515,7 +523,12 @@ class RunInProgress:
         problems = [self._broken, *self._server.problems, *self._cluster.problems, self._disk_problem]
         if why := next(filter(None, problems), ""):
             return "broken", why
-        return status_of(self._plan, receipts, self._controller.fired(), self._faults.missed)
+        granted, missed = ({*map(self._expanded.step_of, steps)} for steps in (self._controller.fired(), self._faults.missed))
+        return status_of(self._plan, receipts, sorted(granted), missed)
+
+    def _as_planned(self, *noted: _Noted) -> tuple[_Noted, ...]:
+        """Receipts or moments with the numbers that steps have in the plan."""
+        return tuple(msgspec.structs.replace(one, step=self._expanded.step_of(one.step)) for one in noted)
 
 
 def _client_agent(run: RunDir, agent_files: AgentFiles) -> str:

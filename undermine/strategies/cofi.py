@@ -16,10 +16,11 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from undermine.analysis.agreement.alike import groups_named, renamed_state
 from undermine.analysis.agreement.message_kinds import KIND
 from undermine.analysis.agreement.states import State
 from undermine.model.faults import Partition
-from undermine.model.plan import FirstUnseen, Plan, Step, When
+from undermine.model.plan import FirstUnseen, Plan, Step, When, renamed_nodes
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
 from undermine.protocols import History, PastRun
@@ -49,6 +50,8 @@ class _Series(NamedTuple):
     found: Disagreement
     node: str
     fault: Partition
+    alike: tuple[tuple[str, ...], ...] = ()
+    """Nodes that may take each other's place."""
 
     @property
     def state(self) -> State:
@@ -61,9 +64,8 @@ class _Series(NamedTuple):
     @property
     def looks(self) -> tuple[object, ...]:
         """Equal for series that look alike to a program: the same values of a variable, and the same side is cut off."""
-        state, own = self.state, self.state.nodes.index(self.node)
-        order = state.order if own == 0 else {"<": ">", ">": "<", "": ""}[state.order]
-        return state.one.name, state.values[own], state.values[1 - own], order
+        state = self.state if self.node == self.state.one.node else self.state.flipped()
+        return state.one.name, state.values, state.order
 
     def until(self, seen: Sequence[Point]) -> FirstUnseen:
         return FirstUnseen(KIND, tuple(seen), state=self.state.watched(), involves=self.fault.nodes)
@@ -148,7 +150,7 @@ class Cofi:
         queued: dict[State, Disagreement] = {}
         unaided: set[State] = set()  # states that a run showed without a partition, or before it
         for run in (*history.fault_free, *(run.id for run in own)):
-            for found in known.of(run):
+            for found in known.alike(run):
                 queued.setdefault(found.state, found)
                 if run not in fired_ns or found.seen.t_ns < fired_ns[run]:
                     unaided.add(found.state)
@@ -163,6 +165,7 @@ class Cofi:
                 looks = series.looks, turn
                 rank = turn + _ANOTHER_OF_ITS_CLASS * before[looks] + _STARTING * (not found.seen.after_rest)
                 before[looks] += 1
+                series = series._replace(alike=groups_named(series.state, known.groups))
                 yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
     def _series(self, found: Disagreement, allowed: _Allowed) -> Iterator[_Series]:
@@ -202,10 +205,13 @@ class Cofi:
         return None if plan.id in history.settled else plan
 
     def _failed(self, series: _Series, run: int, history: History) -> list[Point]:
-        """The kinds of messages that a partition let fail, the most promising first: those of states that it led to, one of each
-        state before the second of any, and those between the two nodes."""
+        """The kinds of messages that a partition let fail, with the nodes of its plan, the most promising first: those of states
+        that it led to, one of each state before the second of any, and those between the two nodes."""
         if (run, series.state) not in self._kinds:
-            kinds = self._learn(history).kinds(run, series.state, series.fault.nodes, history.fired_ns(run))
+            names = history.exchanged(run)
+            nodes = renamed_nodes(series.fault.nodes, names)
+            shown = self._learn(history).kinds(run, renamed_state(series.state, names), nodes, history.fired_ns(run))
+            kinds = [kind.renamed(_inverse(names)) for kind in shown]
             begun = series.state.text
             before: Counter[str] = Counter()
             ranked = []
@@ -217,10 +223,11 @@ class Cofi:
         return self._kinds[run, series.state]
 
     def _end(self, run: int, history: History) -> Point | None:
-        """The kind of message before which the partition of a run ended; None if it lasted."""
+        """The kind of message before which the partition of a run ended, with the nodes of its plan; None if it lasted."""
         if run not in self._ends:
             ended = history.ended(run)
-            self._ends[run] = ended.point.abstract_in(KIND) if ended else None
+            back = _inverse(history.exchanged(run))
+            self._ends[run] = ended.point.abstract_in(KIND).renamed(back) if ended else None
         return self._ends[run]
 
     def _tell(self, known: ObservedStates, history: History) -> None:
@@ -230,7 +237,7 @@ class Cofi:
         kept = known.invariants
         dropped = ", ".join(f"{count} {rule}" for rule, count in kept.dropped.items())
         text = f"invariants between nodes: {len(kept.invariants)} of {kept.mined}" + (f" (others: {dropped})" if dropped else "")
-        states = {found.state for run in history.fault_free for found in known.of(run)}
+        states = {found.state for run in history.fault_free for found in known.alike(run)}
         self._remarks.say(f"{text}; states in which nodes disagree: {len(states)}")
 
 
@@ -262,6 +269,10 @@ def _allowed(history: History) -> _Allowed:
     return _Allowed(nodes - hit, frozenset(direction for _, direction in usable))
 
 
+def _inverse(names: Mapping[str, str]) -> dict[str, str]:
+    return {new: old for old, new in names.items()}
+
+
 def _wanted(run: PastRun, failed: Sequence[Point]) -> set[Point]:
     """The kinds of messages that failed in the first run, and before which the partition of this run could end."""
     (step,) = run.plan.steps
@@ -280,7 +291,8 @@ def _about(trigger: When) -> frozenset[str]:
 
 
 def _plan(series: _Series, seen: Sequence[Point] | None, history: History) -> Plan:
-    step = Step(series.trigger, series.fault, None if seen is None else series.until(seen))
+    until = None if seen is None else series.until(seen)
+    step = Step(series.trigger, series.fault, until, alike=series.alike or msgspec.UNSET)
     return Plan((step,), history.seed, Cofi.name, _why(series).text)
 
 

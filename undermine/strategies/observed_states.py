@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from undermine.analysis.agreement.alike import with_first_nodes
 from undermine.analysis.agreement.invariants import Kept, kept
 from undermine.analysis.agreement.message_kinds import kinds_of_messages
 from undermine.analysis.agreement.mining import mine
 from undermine.analysis.agreement.samples import Samples, Variable, samples_of
 from undermine.analysis.agreement.states import State, StateSeen, growing, inconsistent_states
 from undermine.analysis.pipeline import analyse
-from undermine.model.point import Point
+from undermine.model.plan import renamed_nodes
+from undermine.model.point import CLIENT, Point
 from undermine.protocols import History
 
 
@@ -23,12 +25,10 @@ class Disagreement(NamedTuple):
 
     run: int
     seen: StateSeen
+    state: State
+    """As the run showed it, or with other nodes of their roles in the place of its nodes."""
     sides: Mapping[str, tuple[str, ...]]
     """For both nodes of the state: all nodes that had the same value of that variable at that time."""
-
-    @property
-    def state(self) -> State:
-        return self.seen.state
 
 
 class ObservedStates:
@@ -42,8 +42,11 @@ class ObservedStates:
         self._learnt: tuple[int, ...] | None = None
         self._growing: frozenset[str] = frozenset()
         self._found: dict[int, list[Disagreement]] = {}
+        self._alike: dict[int, list[Disagreement]] = {}
         self._nodes: dict[str, set[str]] = {}
         self.invariants = Kept((), 0)
+        self.groups = _groups(history)
+        """The nodes of each role that has several."""
 
     @property
     def has_samples(self) -> bool:
@@ -55,7 +58,7 @@ class ObservedStates:
         wanted = tuple(fault_free)
         if self._learnt == wanted:
             return
-        self._learnt, self._found = wanted, {}
+        self._learnt, self._found, self._alike = wanted, {}, {}
         analyses = [analyse(self._columns(run)) for run in wanted]
         runs = [(analysis, samples_of(analysis.columns, self._metadata)) for analysis in analyses]
         self.invariants = kept(mine(runs), confidence_min=self._confidence_min)
@@ -76,8 +79,27 @@ class ObservedStates:
             begun_ns, healed_ns = self._served(run)
             states = inconsistent_states(samples, self.invariants.invariants, growing=self._growing, rest_ns=begun_ns)
             usable = (seen for seen in states if seen.t_ns < healed_ns)
-            self._found[run] = [Disagreement(run, seen, _sides(samples, seen)) for seen in usable]
+            self._found[run] = [Disagreement(run, seen, seen.state, _sides(samples, seen)) for seen in usable]
         return self._found[run]
+
+    def alike(self, run: int) -> list[Disagreement]:
+        """The same with the first nodes of each role: states in which only the nodes differ are equal."""
+        if run not in self._alike:
+            self._alike[run] = [self._with_first_nodes(found) for found in self.of(run)]
+        return self._alike[run]
+
+    def _with_first_nodes(self, found: Disagreement) -> Disagreement:
+        state, names = with_first_nodes(found.state, self.groups)
+        sides = {names.get(node, node): renamed_nodes(nodes, names) for node, nodes in found.sides.items()}
+        return found._replace(state=state, sides=sides)
+
+
+def _groups(history: History) -> tuple[tuple[str, ...], ...]:
+    roles: dict[str, set[str]] = {}
+    for seen in history.points:
+        roles.setdefault(seen.point.get("role"), set()).add(seen.point.get("node"))
+    roles.pop(CLIENT, None)
+    return tuple(tuple(sorted(nodes)) for nodes in roles.values() if len(nodes) > 1)
 
 
 def _sides(samples: Samples, seen: StateSeen) -> dict[str, tuple[str, ...]]:

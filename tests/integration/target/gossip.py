@@ -19,6 +19,7 @@ class Node:
         self.name = name
         self.peers = peers
         self.beats = 0
+        self.leads = name == "n2"
 
     async def serve(self, host: str, port: int) -> None:
         server = await asyncio.start_server(self.hear, host, port)

@@ -7,7 +7,7 @@ variables, such as terms and indexes, don't recur from run to run. Their states 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -25,6 +25,8 @@ VALUES_MAX = 8
 _NUMBER = -3
 """Replaces each number of a growing variable."""
 
+Order = Literal["", "<", ">"]
+_FLIPPED: Mapping[Order, Order] = {"": "", "<": ">", ">": "<"}
 OTHER: Literal[Special.OTHER] = Special.OTHER
 StateValue = Known | Literal[Special.OTHER]
 
@@ -37,7 +39,7 @@ class State:
     other: Variable
     values: tuple[StateValue, StateValue]
     """OTHER: any value but that of the other side."""
-    order: Literal["", "<", ">"] = ""
+    order: Order = ""
     """If both are numbers of growing variables: the order of the first one to the second."""
 
     @property
@@ -48,6 +50,10 @@ class State:
     def related(self) -> bool:
         """Is the state a relation, so that the values themselves don't count?"""
         return bool(self.order) or OTHER in self.values
+
+    def flipped(self) -> State:
+        """The same state with the other node first."""
+        return State(self.other, self.one, self.values[::-1], _FLIPPED[self.order])
 
     def __str__(self) -> str:
         """`status[s3]: s1 has LEFT, s2 has NORMAL`"""
