@@ -237,7 +237,23 @@ def test_states_of_a_run_whose_partition_did_not_begin_join_the_queue_without_de
     given = msgspec.structs.replace(given, runs=(msgspec.structs.replace(run, status="not_fired"),))
     new = (Compare("n1.status[n3]", "==", None), Compare("n2.status[n3]", "==", "NORMAL"))
     found = {state(candidate.plan): candidate.score for candidate in Cofi(NODE_ONLY).propose(given)}
-    assert found[new] == found[state(first)], "it needs no partition"
+    (usual, _) = (candidate.score for candidate in Cofi(NODE_ONLY).propose(told(trace)))
+    assert found[new] == usual, "it needs no partition"
+
+
+def test_a_state_that_did_not_recur_waits_whichever_node_is_cut_off() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", None)
+    first, second, *_ = found = plans(told(trace))
+    assert state(first) == state(second)
+    given = told(trace, (first, None))
+    missed = msgspec.structs.replace(given.runs[0], status="not_fired")
+    later = plans(msgspec.structs.replace(given, runs=(missed,)))
+    assert later[-1] == second
+    assert {*later} == {*found} - {first}
+    given = told(trace, (first, None), (second, None), others={LASTING + 1: partitioned(("n1", "n2", "tell"))})
+    given = msgspec.structs.replace(given, runs=(missed, given.runs[1]))
+    scores = {state(each.plan): each.score for each in Cofi(NODE_ONLY).propose(given)}
+    assert scores[state(first)] == -1, "another plan met the state"
 
 
 def test_states_that_clients_meet_come_first_and_one_of_a_kind_before_the_others() -> None:

@@ -28,10 +28,10 @@ from undermine.strategies.observed_states import Disagreement, ObservedStates
 from undermine.strategies.remarks import NewRemarks
 
 Cut = Literal["node", "group", "out", "in"]
-_ANOTHER_OF_ITS_CLASS, _BRIEF, _STARTING, _OTHER_CUT, _NEEDS_PARTITION = 2.0, 3.0, 4.0, 6.0, 8.0
+_ANOTHER_OF_ITS_CLASS, _BRIEF, _STARTING, _OTHER_CUT, _NEEDS_PARTITION, _DID_NOT_RECUR = 2.0, 3.0, 4.0, 6.0, 8.0, 8.0
 """How many runs a series waits. In this order: for each earlier series with the same values; if its state is hard to meet; if no
 client was served yet; if it doesn't cut off one node both ways; if only a partition led to its state, which may not occur without
-one."""
+one; for each plan that waited for its state in vain, while no plan met it."""
 _BRIEF_NS = 1_000_000
 """A state that lasts for a shorter time, on average, is hard to meet again."""
 _SAME_STATE = 3
@@ -112,11 +112,12 @@ class Cofi:
         tried = _tried(history)
         spent = Counter(_about(trigger) for (trigger, _), runs in tried.items() for _ in runs)
         waiting: list[tuple[float, int, Candidate]] = []
+        vain = _in_vain(tried)
         for order, (rank, series) in enumerate(self._ranked(history, known)):
             done = tried.get((series.trigger, series.fault), [])
             plan = self._next(series, done, history)
             if plan is not None and spent[_about(series.trigger)] < self._options.invariant_cap:
-                score = -(rank + len(done))
+                score = -(rank + len(done) + _DID_NOT_RECUR * vain[series.trigger])
                 waiting.append((-score, order, Candidate(plan, (_why(series),), score)))
         self._tell(known, history)
         yield from (candidate for *_, candidate in sorted(waiting, key=lambda each: each[:2])[: history.batch])
@@ -249,6 +250,13 @@ def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:
         if isinstance(step.trigger, When) and isinstance(step.fault, Partition):
             found.setdefault((step.trigger, step.fault), []).append(run)
     return found
+
+
+def _in_vain(tried: Mapping[tuple[When, Partition], Sequence[PastRun]]) -> Counter[When]:
+    """For each state that no plan met: the plans that waited for it."""
+    vain = Counter(trigger for (trigger, _), runs in tried.items() for run in runs if run.status == "not_fired")
+    met = {trigger for (trigger, _), runs in tried.items() if any(run.status == "fired" for run in runs)}
+    return Counter({trigger: count for trigger, count in vain.items() if trigger not in met})
 
 
 class _Allowed(NamedTuple):

@@ -124,15 +124,25 @@ def test_few_numbers_and_many_texts_stay_values() -> None:
     assert growing([samples_of(story.tell())]) == frozenset()
 
 
-def test_growing_numbers_are_counted_over_all_runs() -> None:
+def test_different_numbers_are_counted_over_all_runs() -> None:
     runs = []
     for run in range(3):
         story = Cluster()
-        for number in range(4):
+        for number in reversed(range(4)):
             story.shows("s1", "index", 10 * run + number)
         runs.append(samples_of(story.tell(), {"index": "commit"}))
     assert growing(runs[:2]) == frozenset()
     assert growing(runs) == {"commit"}
+
+
+def test_a_few_numbers_that_only_rise_while_a_node_lives_grow() -> None:
+    story = Cluster()
+    for node, life, numbers in (("s1", 1, (0, 1, 2)), ("s2", 1, (0, 1)), ("s1", 2, (0, 1))):
+        for number in numbers:
+            story.shows(node, "term", number, incarnation=life)
+            story.shows(node, "phase", number % 2, incarnation=life)
+        story.shows(node, "port", 80, incarnation=life)
+    assert growing([samples_of(story.tell())]) == {"term"}
 
 
 def test_an_order_is_violated_in_one_direction() -> None:
@@ -141,7 +151,8 @@ def test_an_order_is_violated_in_one_direction() -> None:
     story.shows("s2", "term", 1)
     story.shows("s2", "term", 2)
     story.shows("s2", "term", 3)
-    assert [str(each.state) for each in seen(story, rule("s2", "s1", "term", relation="<="))] == ["term: s1 has 2, s2 has 3"]
+    found = seen(story, rule("s2", "s1", "term", relation="<="))
+    assert [(str(each.state), each.times) for each in found] == [("term: s1 has a lower value than s2", 1)]
 
 
 def test_different_names_are_said() -> None:

@@ -108,15 +108,30 @@ class StateSeen(NamedTuple):
 
 
 def growing(runs: Iterable[Samples], values_max: int = VALUES_MAX) -> frozenset[str]:
-    """The metadata with so many different numbers in all runs that their values don't recur."""
+    """The metadata whose numbers don't recur: there are many different ones, or they rise and never fall while a node lives."""
     found: dict[str, set[int | float]] = defaultdict(set)
+    fell: set[str] = set()
+    rose: set[str] = set()
     for samples in runs:
+        ranks = _ranks(samples.texts)
         numbers = [number_of(text) for text in samples.texts]
         for at, variable in enumerate(samples.variables):
-            values = np.unique(samples.value[samples.begin[at] : samples.begin[at + 1]]).tolist()
-            mine = found[samples.metadata_of(variable)]
-            mine.update(number for value in values if value >= 0 and (number := numbers[value]) is not None)
-    return frozenset(metadata for metadata, numbers in found.items() if len(numbers) > values_max)
+            values = samples.value[samples.begin[at] : samples.begin[at + 1]]
+            metadata = samples.metadata_of(variable)
+            found[metadata].update(number for value in np.unique(values) if value >= 0 and (number := numbers[value]) is not None)
+            changes = _changes(values, ranks)
+            fell |= {metadata} if (changes < 0).any() else set()
+            rose |= {metadata} if (changes > 0).any() else set()
+    return frozenset(metadata for metadata, numbers in found.items() if len(numbers) > values_max) | (rose - fell)
+
+
+def _changes(values: Numbers, ranks: Numbers) -> Numbers:
+    """By how many ranks each number differs from the number before it. An unknown value parts the lives of a node."""
+    life = np.cumsum(values == UNKNOWN_NUMBER)
+    rank = ranks[values]
+    life, rank = life[rank >= 0], rank[rank >= 0]
+    changes: Numbers = np.diff(rank)[np.diff(life) == 0]
+    return changes
 
 
 def inconsistent_states(
