@@ -70,8 +70,11 @@ def told(trace: Trace, *past: tuple[Plan, Point | None], others: Mapping[int, Tr
         ("partition",), capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=dict.fromkeys(nodes, "n"),
         partition_levels=("operation",),
     )  # fmt: skip
+    third = Trace()
+    third.did("net.connect", "join", node="n3", target="peer:n1")
+    points, settled = [*trace.points(), *third.points()], frozenset(plan.id for plan, _ in past)
     return msgspec.structs.replace(
-        history(trace.points(), runs, batch=100, limits=limits, settled=frozenset(plan.id for plan, _ in past)),
+        history(points, runs, batch=100, limits=limits, settled=settled),
         fault_free=(FAULT_FREE,),
         columns=lambda run: Columns.of((others or {}).get(run, trace if run == FAULT_FREE else Trace()).events),
         ended=lambda run: None if (end := past[run - 10][1]) is None else Moment(0, end["node"], 0, end),
@@ -273,7 +276,7 @@ def test_states_in_which_only_the_nodes_differ_are_one() -> None:
     assert [(state(plan), plan.steps[0].fault) for plan in found] == [
         (state(plan), plan.steps[0].fault) for plan in plans(told(gossip("NORMAL", "NORMAL", "LEFT")))
     ]
-    assert {plan.steps[0].alike for plan in found} == {(("n1", "n2", "n4"),)}
+    assert {plan.steps[0].alike for plan in found} == {(("n1", "n2", "n3", "n4"),)}
 
 
 def test_the_messages_of_a_run_count_for_the_nodes_whose_place_its_nodes_took() -> None:
@@ -338,6 +341,14 @@ def test_groups_and_single_directions_come_last() -> None:
     assert whole == sorted(whole, reverse=True)
     assert Partition(("n2", "n4"), level="operation", loss="error") in faults
     assert {fault.direction for fault in faults} == {"both", "out", "in"}  # type: ignore[union-attr]
+
+
+def test_a_group_of_all_other_nodes_is_no_other_cut() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT", nodes=("n1", "n2", "n3"), key="n9")
+    faults = [plan.steps[0].fault for plan in plans(told(trace), Cofi.Options(cuts=("group", "node")))]
+    assert faults == [Partition((node,), level="operation", loss="error") for node in ("n1", "n2")]
+    alone = plans(told(trace), Cofi.Options(cuts=("group",)))
+    assert [plan.steps[0].fault.nodes for plan in alone] == [("n1",)], "n2 and n3 against n1"  # type: ignore[union-attr]
 
 
 def test_the_user_chooses_how_messages_fail() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from undermine.analysis.agreement.message_kinds import KIND
 from undermine.analysis.agreement.states import State
 from undermine.model.faults import Partition
 from undermine.model.plan import FirstUnseen, Plan, Step, When, renamed_nodes
-from undermine.model.point import Point
+from undermine.model.point import CLIENT, Point
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
 from undermine.protocols import History, PastRun
 from undermine.strategies.observed_states import Disagreement, ObservedStates
@@ -170,14 +171,14 @@ class Cofi:
                 yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
     def _series(self, found: Disagreement, allowed: _Allowed) -> Iterator[_Series]:
-        """The series of a state: each of its nodes is cut off in each way that is allowed."""
-        faults: set[Partition] = set()
-        for node in found.state.nodes:
-            for cut in self._options.cuts:
-                fault = self._fault(cut, node, found)
-                if fault not in faults and allowed.includes(fault):
-                    faults.add(fault)
-                    yield _Series(found, node, fault)
+        """The series of a state: each of its nodes is cut off in each way that is allowed. Groups come last: a group is left out if
+        all other nodes are cut off already."""
+        cuts: set[object] = set()
+        for cut, node in product(sorted(self._options.cuts, key="group".__eq__), found.state.nodes):
+            fault = self._fault(cut, node, found)
+            if allowed.includes(fault) and (effect := allowed.effect(fault)) not in cuts:
+                cuts.add(effect)
+                yield _Series(found, node, fault)
 
     def _fault(self, cut: Cut, node: str, found: Disagreement) -> Partition:
         loss = self._options.loss
@@ -260,21 +261,28 @@ def _in_vain(tried: Mapping[tuple[When, Partition], Sequence[PastRun]]) -> Count
 
 
 class _Allowed(NamedTuple):
-    """The nodes that no partition may hit, such as those that `faults.roles` does not list, and the directions that are allowed;
-    none if nothing may be cut off."""
+    """All nodes, those that no partition may hit, such as those that `faults.roles` does not list, and the directions that are
+    allowed; none if nothing may be cut off."""
 
+    nodes: frozenset[str]
     left_out: frozenset[str]
     directions: frozenset[str]
 
     def includes(self, fault: Partition) -> bool:
         return fault.direction in self.directions and self.left_out.isdisjoint(fault.nodes)
 
+    def effect(self, fault: Partition) -> object:
+        """Equal for partitions that stop the same messages: those of a side, in both directions, and those of the other side."""
+        inside = frozenset(fault.nodes)
+        return frozenset((inside, self.nodes - inside)) if fault.direction == "both" else fault
+
 
 def _allowed(history: History) -> _Allowed:
     cuts = [(one, one.fault.direction) for one in history.possible_faults if isinstance(one.fault, Partition)]
     usable = [(one, direction) for one, direction in cuts if not one.skipped]
     nodes, hit = (frozenset(one.point.get("node") for one, _ in each) for each in (cuts, usable))
-    return _Allowed(nodes - hit, frozenset(direction for _, direction in usable))
+    every = frozenset(seen.point.get("node") for seen in history.points) | nodes
+    return _Allowed(every - {CLIENT}, nodes - hit, frozenset(direction for _, direction in usable))
 
 
 def _inverse(names: Mapping[str, str]) -> dict[str, str]:
@@ -312,4 +320,4 @@ def _why(series: _Series) -> Reason:
         Evidence("value", f"usually {invariant.words} after a message ({shown})"),
         Evidence("value", f"{seen.state}, for {seen.lasted_ns / 1e9:.3f} s in run {series.found.run}", run=series.found.run),
     )
-    return Reason(f"while nodes disagree about {seen.state}", evidence)
+    return Reason(f"while nodes disagree about {series.state}", evidence)
