@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from undermine.model.point import point_of
 
 FILES = """
@@ -228,6 +230,25 @@ def test_deaths_of_threads_and_tasks_are_recorded(tool, any_python):
     assert all(e.loc.startswith("__main__:lose#") for e in tasks)
     assert "KeyError" in outcome.err
     assert outcome.err.count("never retrieved") == 2
+
+
+@pytest.mark.parametrize(("raises", "place"), [("library.fall", "library:fall#"), ("json.loads", "json.decoder:")])
+def test_a_death_outside_the_targets_packages_has_the_frame_that_says_most(tool, any_python, raises, place):
+    tool.python = any_python
+    tool.packages = ["other"]
+    (tool.data / "library.py").write_text("import json\n\ndef fall(text):\n    json.loads(text)\n")
+    outcome = tool.run(
+        f"""
+        import json, sys, threading
+        sys.path.insert(0, ".")
+        import library
+        thread = threading.Thread(target={raises}, args=("{{bad",))
+        thread.start()
+        thread.join()
+        """
+    )
+    (died,) = outcome.of("thread.die")
+    assert died.loc.startswith(place)
 
 
 def test_locks_and_waits_of_the_targets_own_code_are_recorded(tool, any_python):

@@ -99,10 +99,17 @@ class Sites:
         return self._stack(cursor, tuple(found))
 
     def stack_of_traceback(self, cursor, traceback) -> Stack:
-        """The stack at which an exception was raised, innermost first."""
+        """The stack at which an exception was raised, innermost first. If the target's packages have no frame there, it is the
+        innermost frame outside the standard library and the agent, such as that of another package; else the innermost one.
+        """
         found = []
+        of_package = of_library = None
         while traceback is not None:
             frame = traceback.tb_frame
+            if is_hosts(frame.f_code.co_filename):
+                of_package = traceback
+            elif not frame.f_code.co_filename.startswith(AGENT_DIR):
+                of_library = traceback
             offsets = self.codes.get(id(frame.f_code), UNKNOWN)
             if offsets is UNKNOWN:
                 offsets = self.classify(frame)
@@ -116,7 +123,11 @@ class Sites:
                 found.append(site)
             traceback = traceback.tb_next
         if not found:
-            return self.stack(cursor, sys._getframe(1))
+            raised = of_package or of_library
+            if raised is None:
+                return self.stack(cursor, sys._getframe(1))
+            frame = raised.tb_frame
+            found.append(self._other(cursor, frame.f_code, raised.tb_lasti, frame.f_globals, raised.tb_lineno))
         return self._stack(cursor, tuple(found[: -DEPTH_MAX - 1 : -1]))
 
     def classify(self, frame):
@@ -161,11 +172,14 @@ class Sites:
             frame = frame.f_back
         if frame is None:
             return self._named(cursor, "?:?#0", 0)
-        key = id(frame.f_code), frame.f_lasti
+        return self._other(cursor, frame.f_code, frame.f_lasti, frame.f_globals, frame.f_lineno)
+
+    def _other(self, cursor, code, offset, names, line) -> int:
+        """A site that is not the target's."""
+        key = id(code), offset
         site = self.others.get(key)
         if site is None:
-            site = self._define(cursor, frame.f_code, frame.f_lasti, frame.f_globals, frame.f_lineno)
-            self.others[key] = site
+            site = self.others[key] = self._define(cursor, code, offset, names, line)
         return site
 
     def _define(self, cursor, code, offset, names, line) -> int:
