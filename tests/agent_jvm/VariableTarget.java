@@ -56,6 +56,21 @@ public class VariableTarget {
         }
     }
 
+    static final class Late {
+        static int value = 1;
+
+        static {
+            if (true) {
+                throw new IllegalStateException("initialised");
+            }
+        }
+    }
+
+    /** Load a class, but don't initialise it. */
+    static void load() throws Exception {
+        Class.forName("VariableTarget$Late", false, VariableTarget.class.getClassLoader());
+    }
+
     static void changes() throws Exception {
         membership.view.put("s2", Status.UP);
         membership.epochs.put(new Id("a"), new long[] {5, 6});

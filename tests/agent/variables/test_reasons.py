@@ -26,7 +26,9 @@ TARGET = """
 PATHS = [
     ("missing.x", "__main__ has no missing"),
     ("Unused.y", "the class Unused has no instance"),
-    ("Node.pears", "Node (Node) has no plain attribute pears"),
+    ("Node.pears", "Node (Node) has no plain attribute pears (but peers)"),
+    ("Node.unlike", "Node (Node) has no plain attribute unlike"),
+    ("nod.x", "__main__ has no nod (but node, Node)"),
     ("Node.computed", "Node (Node) has no plain attribute computed"),
     ("node.peers[s9]", "node.peers (dict) has no key s9"),
     ("node.peers[*].x", "node.peers[s2] (tuple) has no plain attribute x"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from undermine_agent.interpreter.plain import ABSENT, attribute, class_name, container_of
+from undermine_agent.interpreter.plain import ABSENT, attribute, class_name, container_of, own_names
 from undermine_agent.variables.paths import ATTRIBUTE, ITEM, Path, each_of, find_module, item_of
+
+_NEAREST_MAX = 3
+_CONTAINED_MIN = 3
+_DISTANCE_MAX = 2
 
 
 def why_nothing(path: Path) -> str:
@@ -13,7 +17,7 @@ def why_nothing(path: Path) -> str:
     if module is ABSENT:
         return "the module %s isn't imported" % root.module
     if attribute(module, root.name) is ABSENT:
-        return "%s has no %s" % (root.module, root.name)
+        return "%s has no %s%s" % (root.module, root.name, _nearest(module, root.name))
     value = root.read(module)
     if value is ABSENT:
         return "the class %s has no instance" % root.name
@@ -26,7 +30,7 @@ def _why_from(value, where: str, accesses: list) -> str:
         if access.kind == ATTRIBUTE:
             value = attribute(owner, access.name)
             if value is ABSENT:
-                return "%s (%s) has no plain attribute %s" % (where, kind, access.name)
+                return "%s (%s) has no plain attribute %s%s" % (where, kind, access.name, _nearest(owner, access.name))
             where += "." + access.name
         elif container_of(owner) is None:
             return "%s (%s) isn't a map, list or set" % (where, kind)
@@ -42,3 +46,27 @@ def _why_from(value, where: str, accesses: list) -> str:
             text, value = elements[0]
             where += "[%s]" % text
     return ""
+
+
+def _nearest(owner, wanted: str) -> str:
+    """` (but a, b)`: the names that the owner has and that look most like the wanted one."""
+    names = {name for name in own_names(owner) if type(name) is str and _is_near(name.lower(), wanted.lower())}
+    nearest = sorted(names, key=lambda name: (_distance(name, wanted), name))[:_NEAREST_MAX]
+    return " (but %s)" % ", ".join(nearest) if nearest else ""
+
+
+def _is_near(one: str, other: str) -> bool:
+    """Does one name contain the other, or do few letters differ?"""
+    shorter = min(len(one), len(other))
+    contained = shorter >= _CONTAINED_MIN and (one in other or other in one)
+    return contained or _distance(one, other) <= min(_DISTANCE_MAX, shorter // 3)
+
+
+def _distance(one: str, other: str) -> int:
+    """The number of letters that must be added, removed or changed."""
+    row = list(range(len(other) + 1))
+    for letter in one:
+        above, row = row, [row[0] + 1]
+        for at, each in enumerate(other):
+            row.append(min(above[at] + (letter != each), above[at + 1] + 1, row[at] + 1))
+    return row[-1]

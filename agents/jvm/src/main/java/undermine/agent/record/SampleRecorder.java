@@ -36,8 +36,17 @@ final class SampleRecorder implements Samples {
 
     @Override
     public void changed(String name, String key, String text) {
+        record(name, key, text == null ? "" : text, text == null ? 0 : 1);
+    }
+
+    /** An absent sample that has a text isn't a value. */
+    @Override
+    public void leadsNowhere(String name, String why) {
+        record(name, "", why, 0);
+    }
+
+    private void record(String name, String key, String content, long size) {
         latest = Math.max(latest, at == 0 ? Clock.now() : at);
-        Subject subject = new Subject(name, key, false, text == null ? "" : text, true);
-        Recorder.putAt(agent, state, cursor, Ops.sample, subject, stack, text == null ? 0 : 1, latest);
+        Recorder.putAt(agent, state, cursor, Ops.sample, new Subject(name, key, false, content, true), stack, size, latest);
     }
 }

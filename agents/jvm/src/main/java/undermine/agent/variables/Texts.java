@@ -105,15 +105,19 @@ final class Texts {
         return text.append(items.isUnordered ? '}' : ']').toString();
     }
 
-    /** The name of an object's class, without package and outer classes. The number of a lambda varies from run to run. */
     private static String ofClass(Object value) {
-        String name = value.getClass().getName();
+        return "<" + className(value.getClass()) + ">";
+    }
+
+    /** The name of a class, without package and outer classes. The number of a lambda varies from run to run. */
+    static String className(Class<?> type) {
+        String name = type.getName();
         int generated = name.indexOf("$$");
         name = generated < 0 ? name : name.substring(0, generated);
         String bare = name.substring(name.lastIndexOf('.') + 1);
         String inner = bare.substring(bare.lastIndexOf('$') + 1);
         boolean isNamed = !inner.isEmpty() && Character.isJavaIdentifierStart(inner.charAt(0));
-        return "<" + (isNamed ? inner : bare.replace('$', '.')) + ">";
+        return isNamed ? inner : bare.replace('$', '.');
     }
 
     /** The text with names of nodes, cut between characters if it is too long; then a hash of the whole text follows. */

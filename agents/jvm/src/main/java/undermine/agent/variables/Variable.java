@@ -2,8 +2,10 @@ package undermine.agent.variables;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import undermine.agent.lib.JsonValues;
 import undermine.agent.wire.SharedState;
 
@@ -11,6 +13,7 @@ import undermine.agent.wire.SharedState;
 final class Variable {
     private static final int READS_MAX = 4;
     private static final int LOCKED_MAX = 20;
+    private static final int REASONS_MAX = 8;
 
     private final String name;
     private final VariableRoot root;
@@ -19,6 +22,9 @@ final class Variable {
     private Map<String, String> published; // null before the first publication
     /** The number of readings in a row that were discarded because of a lock. */
     private int discarded;
+    /** True once the path has led somewhere, or enough reasons why it hasn't are recorded. */
+    private volatile boolean isExplained;
+    private final Set<String> reasons = new HashSet<String>();
 
     Variable(String name, VariableRoot root, VariablePath path, Map<String, Object> slots) {
         this.name = name;
@@ -29,26 +35,39 @@ final class Variable {
         }
     }
 
-    /**
-     * The current texts; null if they are unknown: the class at which the path starts isn't loaded, or containers change
-     * while they are read.
-     */
+    /** The current texts and, until the path has led somewhere, the part that leads nowhere. */
     Reading read() {
+        Reading reading = readTexts();
+        if (!reading.texts.isEmpty()) {
+            isExplained = true;
+        } else if (!isExplained && !reading.isLocked) {
+            reading.why = Reasons.whyNothing(path, root);
+        }
+        return reading;
+    }
+
+    /** A reading of a path that leads nowhere. */
+    Reading nothing() {
+        return new Reading(path.hasKeys);
+    }
+
+    private Reading readTexts() {
         for (int i = 0; i < READS_MAX; i++) {
             try {
                 return path.read(root);
             } catch (ReflectiveOperationException | LinkageError | StackOverflowError trouble) { // it leads nowhere
-                return new Reading(path.hasKeys);
+                return nothing();
             } catch (RuntimeException changing) { // such as a ConcurrentModificationException
                 continue;
             }
         }
-        return null;
+        return Reading.unknown(path.hasKeys);
     }
 
     /** Publish the texts that have changed. Only one thread does this at a time. */
     void publish(Reading reading, SharedState state, Samples samples) {
-        if (reading == null) {
+        if (!reading.isKnown) {
+            explain(reading, samples);
             return;
         }
         if (reading.isLocked && discarded < LOCKED_MAX) {
@@ -59,6 +78,7 @@ final class Variable {
         if (published == null) {
             begin(reading, state, samples);
         }
+        explain(reading, samples);
         if (reading.texts.equals(published)) {
             return;
         }
@@ -71,6 +91,14 @@ final class Variable {
             samples.changed(name, key, text);
         }
         published = reading.texts;
+    }
+
+    /** Record why the path leads nowhere: each reason once. */
+    private void explain(Reading reading, Samples samples) {
+        if (!reading.why.isEmpty() && !isExplained && reasons.add(reading.why)) {
+            isExplained = reasons.size() == REASONS_MAX;
+            samples.leadsNowhere(name, reading.why);
+        }
     }
 
     /** Clear the slots of absent keys, which may still have texts of an earlier incarnation, and record an absent variable. */

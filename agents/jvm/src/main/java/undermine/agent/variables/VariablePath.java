@@ -19,9 +19,11 @@ final class VariablePath {
     private static final String ALL = "*";
 
     final String className;
+    /** The class as the path names it, without the package. */
+    final String start;
     /** True if it is one variable for each key. */
     final boolean hasKeys;
-    private final List<Step> steps = new ArrayList<Step>();
+    final List<Step> steps = new ArrayList<Step>();
 
     VariablePath(String path) {
         int colon = path == null ? -1 : path.indexOf(':');
@@ -47,6 +49,7 @@ final class VariablePath {
             }
             at = isKey ? end + 1 : end;
         }
+        start = name.toString().replace('$', '.');
         className = packageName.isEmpty() ? name.toString() : packageName + "." + name;
         hasKeys = markOwners();
     }
@@ -90,7 +93,8 @@ final class VariablePath {
         return isQuoted ? key.substring(1, key.length() - 1) : key;
     }
 
-    private static boolean isNestedClass(String word) {
+    /** True if this word, right after a class, names a class nested in it. */
+    static boolean isNestedClass(String word) {
         boolean hasSmall = false;
         for (int i = 0; i < word.length(); i++) {
             hasSmall |= Character.isLowerCase(word.charAt(i));
@@ -98,12 +102,12 @@ final class VariablePath {
         return hasSmall && Character.isUpperCase(word.charAt(0));
     }
 
-    /** Read the texts at the end of the path. Null: the class at which it starts isn't loaded. */
+    /** Read the texts at the end of the path. They are unknown if the class at which it starts isn't loaded. */
     Reading read(VariableRoot root) throws ReflectiveOperationException {
         Object instance = root.newest();
         Class<?> type = instance == null ? root.type() : instance.getClass();
         if (type == null) {
-            return null;
+            return Reading.unknown(hasKeys);
         }
         Reading reading = new Reading(hasKeys);
         Field field = steps.isEmpty() || steps.get(0).kind != Step.Kind.FIELD ? null : Fields.find(type, steps.get(0).name);
@@ -150,7 +154,7 @@ final class VariablePath {
     }
 
     /** The items of a container by the texts of their keys: the first ones, if there are many. */
-    private static Map<String, Object> all(Object container, String names) throws ReflectiveOperationException {
+    static Map<String, Object> all(Object container, String names) throws ReflectiveOperationException {
         TreeMap<String, Object> found = new TreeMap<String, Object>();
         Items items = Items.of(container);
         while (items != null && !items.isLarge() && items.next()) {
@@ -177,7 +181,7 @@ final class VariablePath {
         return value;
     }
 
-    private static final class Step {
+    static final class Step {
         enum Kind { FIELD, KEY, ALL }
 
         final Kind kind;

@@ -43,8 +43,22 @@ class VariablesTest {
         Set<Member> members = new HashSet<>();
         long[] terms = {7, 8};
         Object nothing;
+        final Own own = new Own();
         ReentrantLock lock;
         final ReentrantReadWriteLock rows = new ReentrantReadWriteLock();
+    }
+
+    /** A container of the target: its methods must not be called. */
+    static final class Own extends AbstractList<Integer> {
+        @Override
+        public Integer get(int index) {
+            throw new AssertionError("called");
+        }
+
+        @Override
+        public int size() {
+            throw new AssertionError("called");
+        }
     }
 
     /** A key whose methods must not be called. */
@@ -77,6 +91,18 @@ class VariablesTest {
 
     private final SharedState state = new SharedState(Given.shared());
     private final List<String> samples = new ArrayList<>();
+    private final List<String> reasons = new ArrayList<>();
+    private final Samples recorded = new Samples() {
+        @Override
+        public void changed(String name, String key, String text) {
+            samples.add(key + "=" + text);
+        }
+
+        @Override
+        public void leadsNowhere(String name, String why) {
+            reasons.add(why);
+        }
+    };
     private final Peer peer = new Peer();
 
     private static Map<String, Object> description(String node, String path, Map<String, Long> slots) {
@@ -98,8 +124,15 @@ class VariablesTest {
     /** The samples of one reading: `key=text`. */
     private List<String> read(Variables variables) {
         samples.clear();
-        variables.read(state, (name, key, text) -> samples.add(key + "=" + text));
+        variables.read(state, recorded);
         return samples;
+    }
+
+    /** The reasons that one reading gives. */
+    private List<String> reasons(String rest) {
+        reasons.clear();
+        of(rest, Map.of()).read(state, recorded);
+        return reasons;
     }
 
     private String text(String rest) {
@@ -142,6 +175,51 @@ class VariablesTest {
         withoutInstance.loading(OWNER, getClass().getClassLoader());
         assertEquals(List.of("=null"), read(withoutInstance));
         assertEquals(List.of(), read(variables("undermine.agent.variables:VariablesTest.Peer.TERM", Map.of())), "not loaded");
+    }
+
+    @Test
+    void thePartThatLeadsNowhereIsNamed() {
+        peer.view.put(new Member(4), "up");
+        Map<String, String> expected = new LinkedHashMap<>();
+        expected.put("vote", "has no field vote (but votes)");
+        expected.put("rolle", "has no field rolle (but role)");
+        expected.put("unlike", "has no field unlike");
+        expected.put("role.state", ".role (Role) has no field state");
+        expected.put("nothing.more", ".nothing is null");
+        expected.put("role[0]", ".role (Role) isn't a map, list or set");
+        expected.put("votes[s3][0]", ".votes (LinkedHashMap) has no key s3");
+        expected.put("votes[*][7]", ".votes[s2] (List12) has no key 7");
+        expected.put("votes[*].id", ".votes[s2] (List12) has no field id");
+        expected.put("members[*.id]", ".members (HashSet) has no element");
+        expected.put("view[*]", ".view (HashMap) has no element with a plain key");
+        expected.put("view[*.role.none]", ".view (HashMap) has no element with a plain key");
+        expected.put("own[0]", ".own (Own) is a container that is never opened");
+        for (Map.Entry<String, String> each : expected.entrySet()) {
+            String where = each.getValue().startsWith(".") ? "" : " (Peer) ";
+            assertEquals(List.of("VariablesTest.Peer" + where + each.getValue()), reasons(each.getKey()));
+        }
+        assertEquals(List.of(), reasons("votes[s2][0]"));
+    }
+
+    @Test
+    void aClassThatIsNotLoadedOrHasNoInstanceIsNamed() {
+        variables("no.such:Thing.Inner.x", Map.of()).read(state, recorded);
+        Variables withoutInstance = variables("undermine.agent.variables:VariablesTest.Peer.role", Map.of());
+        withoutInstance.loading(OWNER, getClass().getClassLoader());
+        withoutInstance.read(state, recorded);
+        assertEquals(
+                List.of("the class no.such.Thing.Inner isn't loaded", "the class VariablesTest.Peer has no instance"), reasons);
+    }
+
+    @Test
+    void reasonsAreRecordedOnceUntilTheFirstValue() {
+        Variables variables = of("nothing.id", Map.of());
+        for (Object value : new Object[] {null, null, "text", null, new Member(4), null}) {
+            peer.nothing = value;
+            variables.read(state, recorded);
+        }
+        String where = "VariablesTest.Peer.nothing";
+        assertEquals(List.of(where + " is null", where + " (String) has no field id"), reasons);
     }
 
     @Test
@@ -231,10 +309,9 @@ class VariablesTest {
     void aVariableThatChangesWhileItIsReadKeepsItsOldValues() {
         Changing root = new Changing(peer);
         Variable variable = new Variable("x", root, new VariablePath("a:Peer.votes[*][0]"), Map.of("s2", 0L));
-        Samples here = (name, key, text) -> samples.add(key + "=" + text);
-        variable.publish(variable.read(), state, here);
+        variable.publish(variable.read(), state, recorded);
         root.isChanging = true;
-        variable.publish(variable.read(), state, here);
+        variable.publish(variable.read(), state, recorded);
         assertEquals(List.of("s2=5"), samples);
         assertEquals("5", state.text(0));
         assertTrue(root.changes > 1);
@@ -242,20 +319,9 @@ class VariablesTest {
 
     @Test
     void containersOfTheTargetAreNotOpened() {
-        peer.nothing = new AbstractList<Integer>() {
-            @Override
-            public Integer get(int index) {
-                throw new AssertionError("called");
-            }
-
-            @Override
-            public int size() {
-                throw new AssertionError("called");
-            }
-        };
-        assertEquals("<VariablesTest.1>", text("nothing"));
-        assertNull(text("nothing[0]"));
-        assertEquals(List.of(), read(of("nothing[*]", Map.of())));
+        assertEquals("<Own>", text("own"));
+        assertNull(text("own[0]"));
+        assertEquals(List.of(), read(of("own[*]", Map.of())));
     }
 
     /** Do something while another thread holds a lock. */
