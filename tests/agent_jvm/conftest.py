@@ -158,3 +158,22 @@ def variables_program(tmp_path: Path, java: Path, variables_classes: Path) -> It
 
     yield make
     tool.close()
+
+
+@pytest.fixture(scope="session")
+def survey_classes(tmp_path_factory: pytest.TempPathFactory, jar: Path) -> Path:
+    return compile_java(tmp_path_factory.mktemp("survey"), HERE / "SurveyTarget.java")
+
+
+@pytest.fixture
+def survey_program(tmp_path: Path, java: Path, survey_classes: Path) -> Iterator[Callable[..., Target]]:
+    """A function that creates a Target for SurveyTarget.java, in which the agent looks for variables unless `survey` is false."""
+    tool = FakeTool(tmp_path)
+    tool.packages = ["SurveyTarget"]
+
+    def make(survey: bool = True) -> Target:
+        tool.survey = survey
+        return Target(tool, java, survey_classes, "SurveyTarget")
+
+    yield make
+    tool.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from conformance_bench import Bench, Outcome, at, step
 
@@ -61,6 +63,45 @@ def test_a_sample_has_the_time_of_the_operation_that_it_was_read_before(bench: B
     _, outcome = connected(bench, "feel angry", "send c one")
     (connect,), (send,) = outcome.of("net.connect"), outcome.of("net.send")
     assert [event.t_ns for event in outcome.of("variable.sample")] == [connect.t_ns, send.t_ns]
+
+
+# --- paths that lead nowhere
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("mod", r"Driver \(Driver\) has no (plain attribute|field) mod \(but mood\)"),
+        ("mood[*]", r"Driver\.mood \((str|String)\) isn't a map, list or set"),
+        ("values[x]", r"Driver\.values \((dict|ConcurrentHashMap)\) has no key x"),
+        ("values[*]", r"Driver\.values \((dict|ConcurrentHashMap)\) has no element"),
+    ],
+)
+def test_the_part_of_a_path_that_leads_nowhere_is_named_once(bench: Bench, path: str, why: str) -> None:
+    bench.plan(it=path)
+    _, outcome = connected(bench, "send c one", "send c two")
+    (found,) = (event for event in outcome.of("variable.sample") if event.content)
+    assert (found.target, found.resource, found.size) == ("it", "", 0)
+    assert re.fullmatch(why, found.content)
+
+
+def test_a_class_or_module_that_is_not_loaded_is_named(bench: Bench) -> None:
+    bench.more["variables"] = [{"slots": {}, "node": "s1", "name": "it", "path": "no.such:Thing.x"}]
+    _, outcome = connected(bench, "send c one")
+    (found,) = outcome.of("variable.sample")
+    assert re.fullmatch(r"the (module no\.such isn't imported|class no\.such\.Thing isn't loaded)", found.content)
+
+
+# --- surveys
+
+
+def test_a_survey_samples_attributes_under_their_paths(bench: Bench) -> None:
+    bench.more["survey"] = True
+    _, outcome = bench.run("feel angry", "keep x 1", "keep y z", f"connect c {bench.peer_port}")
+    paths = {event.target for event in outcome.ok().of("variable.sample")}
+    assert {f"{bench.kind.driver}.{rest}" for rest in ("mood", "values", "values[*]")} <= paths
+    assert samples(outcome, f"{bench.kind.driver}.mood") == [("", "angry")]
+    assert sorted(samples(outcome, f"{bench.kind.driver}.values[*]")) == [("x", "1"), ("y", "z")]
 
 
 # --- triggers

@@ -62,16 +62,19 @@ public final class AgentCore implements Troubles {
         paths = new FilePaths(config.dir, config.paths);
         state = new SharedState(map(config.state));
         table = new DecisionTable(state, config);
-        variables = new Variables(config.node, config.variables, config.addresses);
-        if (!variables.isEmpty()) {
-            table.readVariables();
-        }
         Ops.find(table, config);
         ToolLink link = new ToolLink(config.socket, hello);
         lasting = new LastingFaults(state, link, sockets);
         file = newFile();
         faults = new Faults(table, link, lasting, file, new Death(config.cgroup, this), sockets);
         sites = new Sites(config.packages, file);
+        variables = new Variables(config.node, config.variables, config.addresses);
+        if (config.survey) {
+            variables.survey(sites);
+        }
+        if (!variables.isEmpty()) {
+            table.readVariables();
+        }
         peers = new Peers(config, state);
         greeting = new Greeting(this, link);
     }

@@ -1,6 +1,8 @@
 package undermine.agent.variables;
 
 import java.lang.reflect.Field;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
@@ -13,7 +15,41 @@ final class Fields {
         }
     };
 
+    private static final ClassValue<Field[]> ALL = new ClassValue<Field[]>() {
+        @Override
+        protected Field[] computeValue(Class<?> type) {
+            return listed(type);
+        }
+    };
+
     private Fields() {
+    }
+
+    /** All fields of a class and of those above it that may be read, but not those that the compiler has added. */
+    static Field[] all(Class<?> type) {
+        return ALL.get(type);
+    }
+
+    private static Field[] listed(Class<?> type) {
+        Map<String, Field> found = new LinkedHashMap<String, Field>();
+        for (Class<?> each = type; each != null && each.getClassLoader() != null; each = each.getSuperclass()) {
+            for (Field field : declared(each)) {
+                boolean isHidden = found.containsKey(field.getName());
+                if (!field.isSynthetic() && !isHidden && find(type, field.getName()) != null) {
+                    found.put(field.getName(), find(type, field.getName()));
+                }
+            }
+        }
+        return found.values().toArray(new Field[0]);
+    }
+
+    /** The fields of one class; none if the class of one of them is missing. */
+    private static Field[] declared(Class<?> type) {
+        try {
+            return type.getDeclaredFields();
+        } catch (LinkageError missing) {
+            return new Field[0];
+        }
     }
 
     /** The field of this name in the class or the nearest one above it; null if there is none, or it may not be read. */

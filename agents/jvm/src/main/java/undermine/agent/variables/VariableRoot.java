@@ -27,11 +27,22 @@ class VariableRoot {
         nextLook = 0;
     }
 
-    synchronized void made(Object instance) {
+    /** A constructor has ended. False if it called another one of its class, so that the instance is known already. */
+    synchronized boolean made(Object instance) {
+        for (WeakReference<Object> each : instances) {
+            if (each.get() == instance) {
+                return false;
+            }
+        }
         if (instances.size() == INSTANCES_MAX) {
             instances.remove(0);
         }
         instances.add(new WeakReference<Object>(instance));
+        return true;
+    }
+
+    synchronized void forget() {
+        instances.clear();
     }
 
     /** The newest living instance, or null. */
@@ -43,6 +54,18 @@ class VariableRoot {
             }
         }
         return null;
+    }
+
+    /** The instances that are still in memory, the oldest first. Some may be garbage already. */
+    synchronized List<Object> living() {
+        List<Object> living = new ArrayList<Object>();
+        for (WeakReference<Object> each : instances) {
+            Object instance = each.get();
+            if (instance != null) {
+                living.add(instance);
+            }
+        }
+        return living;
     }
 
     /** The class, or null if it isn't loaded. While it is being loaded it is looked up again, but not at every operation. */

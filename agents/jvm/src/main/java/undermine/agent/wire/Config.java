@@ -34,6 +34,8 @@ public final class Config {
     public final boolean heap;
     /** True if tokens of the bytes that are moved are recorded. */
     public final boolean content;
+    /** True if all fields that could be variables are sampled. */
+    public final boolean survey;
     public final List<Map<String, Object>> operations;
     public final List<Map<String, Object>> variables;
     public final List<Map<String, Object>> steps;
@@ -63,6 +65,7 @@ public final class Config {
         observe = json.containsKey("observe") ? Config.<String>list(json, "observe") : null;
         heap = Boolean.TRUE.equals(json.get("heap"));
         content = Boolean.TRUE.equals(json.get("content"));
+        survey = Boolean.TRUE.equals(json.get("survey"));
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");
