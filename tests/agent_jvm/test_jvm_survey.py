@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from fake_tool import Outcome
+from fake_tool import FakeTool, Outcome
+from jdks import compile_java, run_java
 
+HERE = Path(__file__).resolve().parent
 SAMPLE = "variable.sample"
 Texts = dict[str, list[tuple[str, str | None]]]
 
@@ -57,3 +60,14 @@ def test_changes_are_sampled_and_new_objects_are_entered(survey_program: Any) ->
 
 def test_only_the_configuration_starts_a_survey(survey_program: Any) -> None:
     assert found(survey_program(survey=False).seen("once")) == {}
+
+
+def test_fields_in_a_module_that_opens_nothing_are_read(tmp_path: Path, java: Path, jar: Path) -> None:
+    classes = compile_java(tmp_path / "classes", *sorted((HERE / "closed").iterdir()), release=11)
+    tool = FakeTool(tmp_path)
+    tool.packages, tool.survey = ["closed"], True
+    tool.variables = [{"node": "s1", "name": "term", "path": "closed:Node.term", "slots": {}}]
+    options = ("--module-path", str(classes), "--add-modules", "closed")
+    outcome = run_java(tool, java, tmp_path, "closed.Node", options=options).ok()
+    tool.close()
+    assert {event.target: event.content for event in outcome.of(SAMPLE)} == {"term": "4", "closed:Node.term": "4"}

@@ -5,6 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
+import undermine.agent.process.ClosedPackages;
 
 /** Finds fields by name, also private and inherited ones. They are stored with their class, so that it can be unloaded. */
 final class Fields {
@@ -66,13 +67,24 @@ final class Fields {
     private static Field look(Class<?> type, String name) {
         for (Class<?> each = type; each != null; each = each.getSuperclass()) {
             try {
-                Field field = each.getDeclaredField(name);
-                field.setAccessible(true);
-                return field;
+                return opened(each.getDeclaredField(name));
             } catch (NoSuchFieldException inherited) {
                 continue;
+            }
+        }
+        return null;
+    }
+
+    /** The field, made readable; null if its module allows that to nobody. */
+    private static Field opened(Field field) {
+        for (int i = 0; i < 2; i++) {
+            try {
+                field.setAccessible(true);
+                return field;
             } catch (RuntimeException notOpen) {
-                return null;
+                if (!ClosedPackages.open(field.getDeclaringClass())) {
+                    return null;
+                }
             }
         }
         return null;

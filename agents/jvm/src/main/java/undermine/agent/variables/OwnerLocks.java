@@ -52,9 +52,11 @@ final class OwnerLocks {
         List<Field> found = new ArrayList<Field>();
         for (Class<?> each = type; each != null && each.getClassLoader() != null; each = each.getSuperclass()) {
             for (Field field : each.getDeclaredFields()) {
-                if (Lock.class.isAssignableFrom(field.getType()) || ReadWriteLock.class.isAssignableFrom(field.getType())) {
-                    field.setAccessible(true);
-                    found.add(field);
+                boolean isLock = Lock.class.isAssignableFrom(field.getType())
+                        || ReadWriteLock.class.isAssignableFrom(field.getType());
+                Field opened = isLock ? Fields.find(each, field.getName()) : null;
+                if (opened != null) {
+                    found.add(opened);
                 }
             }
         }

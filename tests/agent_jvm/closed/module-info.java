@@ -1,0 +1,3 @@
+/** A module that opens nothing. */
+module closed {
+}
