@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import HANG_S
 
+from undermine.analysis.agreement.relations import number_of
 from undermine.model.point import point_of
 
 AGENT_DIR = Path(__file__).resolve().parents[3] / "agents" / "python"
@@ -289,3 +290,13 @@ def test_a_reader_never_sees_half_of_a_text(tool, agent_table):
         del state
     tool.outcome(process).ok()
     assert seen
+
+
+def test_the_agent_and_the_core_read_numbers_alike(agent_table):
+    texts = ["1", "+5", "-0.5", "1.", ".5", "1e3", "9007199254740993", "1e999"]
+    others = ["inf", "-inf", "nan", "1_000", "0x10", " 1", "1\n", "١", "", ".", "5e", "leader"]
+    for text in texts + others:
+        assert agent_table._number(text) == number_of(text)
+    assert [text for text in texts + others if number_of(text) is not None] == texts
+    assert agent_table.compare("nan", "==", "nan")
+    assert (agent_table.relation("nan", "nan"), agent_table.relation("inf", "1")) == ("=", "≠")

@@ -6,6 +6,7 @@ Steps are compiled to one tuple per operation, so that an operation without step
 from __future__ import annotations
 
 import os
+import re
 from itertools import count
 
 from undermine_agent.interpreter import fast
@@ -23,6 +24,7 @@ ABSENT = 0xFFFF
 _READS_MAX = 1000
 _KEYS = {"op", "loc", "node", "role", "target", "stack", "content"}
 _NOTHING = "∅"
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 # The facts about operations are those of protocol/operations.toml; a test compares them.
 # The operations at which variables are read. A condition on variables is checked there, unless the trigger names one.
 READ_BEFORE = ("net.connect", "net.send", "net.recv", "msg.send", "msg.recv", "raw.send", "raw.recv")
@@ -289,10 +291,9 @@ def relation(left, right) -> str:
     if left is None or right is None:
         return "=" if left is right else _NOTHING
     numbers = _number(left), _number(right)
-    if None in numbers or left == right:
+    if None in numbers:
         return "=" if left == right else "≠"
-    less, more = numbers[0] < numbers[1], numbers[0] > numbers[1]
-    return "<" if less else ">" if more else "=" if numbers[0] == numbers[1] else "≠"
+    return "<" if numbers[0] < numbers[1] else ">" if numbers[0] > numbers[1] else "="
 
 
 def compare(left, how: str, right) -> bool:
@@ -311,12 +312,13 @@ def compare(left, how: str, right) -> bool:
 
 
 def _number(text: str):
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return None
+    """The number that a text is, as the core reads it; None for other texts, also for `inf`, `nan` and `1_000`."""
+    if not _NUMBER(text):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _acts_by(part, capabilities) -> bool:

@@ -4,7 +4,6 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import undermine.agent.lib.JsonValues;
 import undermine.agent.wire.SharedState;
@@ -58,9 +57,6 @@ final class Comparison {
         if (two == null) {
             return answers(how, left.compareTo(right));
         }
-        if (isNan(one) || isNan(two)) {
-            return how.equals("!=");
-        }
         return answers(how, compare(one, two));
     }
 
@@ -70,7 +66,7 @@ final class Comparison {
             return left == null && right == null ? "=" : ABSENT;
         }
         boolean areNumbers = number(left) != null && number(right) != null;
-        return holds(left, "==", right) ? "=" : !areNumbers ? "≠" : holds(left, "<", right) ? "<" : holds(left, ">", right) ? ">" : "≠";
+        return holds(left, "==", right) ? "=" : !areNumbers ? "≠" : holds(left, "<", right) ? "<" : ">";
     }
 
     private static boolean answers(String how, int order) {
@@ -84,10 +80,6 @@ final class Comparison {
             default:
                 return order > 0;
         }
-    }
-
-    private static boolean isNan(Number number) {
-        return number instanceof Double && ((Double) number).isNaN();
     }
 
     /** Integers are compared exactly, also with other numbers. */
@@ -106,25 +98,19 @@ final class Comparison {
 
     /** A BigInteger or a Double; null if the text isn't a number. */
     private static Number number(String text) {
-        String trimmed = text.trim();
-        boolean isSigned = trimmed.startsWith("-") || trimmed.startsWith("+");
-        String bare = isSigned ? trimmed.substring(1) : trimmed;
-        if (isNumber(bare)) {
-            String plain = trimmed.replace("_", "");
-            return isWhole(bare) ? (Number) new BigInteger(plain) : (Number) Double.valueOf(plain);
+        boolean isSigned = text.startsWith("-") || text.startsWith("+");
+        String bare = isSigned ? text.substring(1) : text;
+        if (!isNumber(bare)) {
+            return null;
         }
-        String word = bare.toLowerCase(Locale.ROOT);
-        if (word.equals("inf") || word.equals("infinity")) {
-            return trimmed.startsWith("-") ? Double.NEGATIVE_INFINITY : Double.POSITIVE_INFINITY;
-        }
-        return word.equals("nan") ? Double.NaN : null;
+        return isWhole(bare) ? (Number) new BigInteger(text) : (Number) Double.valueOf(text);
     }
 
     private static boolean isWhole(String bare) {
         return bare.indexOf('.') < 0 && bare.indexOf('e') < 0 && bare.indexOf('E') < 0;
     }
 
-    /** Digits, optionally with a point and an exponent. Java's own parser would also accept `1d` and hexadecimal numbers. */
+    /** Digits, optionally with a point and an exponent. Java's own parser would also accept `1d`, `NaN` and hexadecimal numbers. */
     private static boolean isNumber(String bare) {
         int at = digits(bare, 0);
         boolean hasDigits = at > 0;
@@ -145,20 +131,16 @@ final class Comparison {
         return hasDigits && at == bare.length();
     }
 
-    /** The end of the digits that begin here; a single `_` may separate two of them. */
+    /** The end of the digits that begin here. */
     private static int digits(String text, int at) {
         int end = at;
-        while (end < text.length() && (isDigit(text, end) || isJoint(text, at, end))) {
+        while (end < text.length() && isDigit(text, end)) {
             end++;
         }
         return end;
     }
 
-    private static boolean isJoint(String text, int start, int at) {
-        return text.charAt(at) == '_' && at > start && isDigit(text, at - 1) && isDigit(text, at + 1);
-    }
-
     private static boolean isDigit(String text, int at) {
-        return at < text.length() && text.charAt(at) >= '0' && text.charAt(at) <= '9';
+        return text.charAt(at) >= '0' && text.charAt(at) <= '9';
     }
 }
