@@ -225,9 +225,9 @@ class Strategy(Protocol):
     with reasons. It may also yield plans that its own rules drop, so that the tool can count them and say why.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
-    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Labels`, `Remarks`. A strategy implements a protocol by having its
-    attribute; it need not import or inherit anything. A base class with defaults would require both, and a plug-in that forgot to
-    inherit from it would fail late.
+    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Labels`, `Needs`, `Remarks`. A strategy implements a protocol by having
+    its attribute; it need not import or inherit anything. A base class with defaults would require both, and a plug-in that
+    forgot to inherit from it would fail late.
     """
 
     name: str
@@ -330,6 +330,14 @@ def asked_by(strategy: object) -> frozenset[str]:
     content = isinstance(strategy, Content) and strategy.content
     labels = isinstance(strategy, Labels) and strategy.labels
     return frozenset(["traced"] * traced + ["heap"] * heap + ["content"] * content + ["labels"] * labels)
+
+
+@runtime_checkable
+class Needs(Protocol):
+    """A strategy that is of no use if faults cannot be injected here: those that the user chose, by the name of the option."""
+
+    @property
+    def needs(self) -> Mapping[str, Fault]: ...
 
 
 @runtime_checkable

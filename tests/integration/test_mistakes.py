@@ -64,6 +64,16 @@ def test_an_unknown_policy_is_refused_before_anything_runs(project, command) -> 
     assert not list(project.results.rglob("runs/*"))
 
 
+@pytest.mark.parametrize("command", ["check", "plan", "hunt"])
+def test_a_loss_that_is_not_possible_here_is_refused_before_anything_runs(project, command) -> None:
+    text = TOML.replace("[run]", '[run]\nisolation = "ports"') + '[strategies.cofi]\nloss = "network"\n'
+    project.write(text)
+    done = project.run(command)
+    assert done.returncode == 2
+    assert f"undermine.toml:{len(text.splitlines())}: network partitions need network namespaces" in sentence(done)
+    assert not list(project.results.rglob("runs/*"))
+
+
 @pytest.mark.parametrize(
     ("args", "part"),
     [

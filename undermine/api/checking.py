@@ -96,7 +96,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
     chosen = plugins.strategies(config)
     build_agents(config, listener)
     with opened(config, folder, chosen, listener, fresh=True, survey=True) as (campaign, store, engine):
-        campaign.refuse_unknown_policies()
+        campaign.refuse_unusable()
         campaign.baseline()
         usual = campaign.preparing.learn()
         points, runs = store.baseline_points()

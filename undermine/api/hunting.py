@@ -87,7 +87,7 @@ def hunt(
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
     )
     with opened(config, folder, chosen, listener, survey=True) as (campaign, store, _):
-        campaign.refuse_unknown_policies()  # raises before it becomes the latest campaign
+        campaign.refuse_unusable()  # raises before it becomes the latest campaign
         store.set_meta("identity", {**identity(config), "seed_said": seed})
         point_latest(config, folder)
         campaign.run(limits)

@@ -63,7 +63,7 @@ def plan(
     chosen = plugins.strategies(config, strategies)
     build_agents(config, listener)
     with opened(config, config.dir / "plan", chosen, listener, fresh=True, survey=True) as (campaign, store, _):
-        campaign.refuse_unknown_policies()
+        campaign.refuse_unusable()
         campaign.baseline()
         predicted: list[Predicted] = []
         candidates: list[Candidate] = []

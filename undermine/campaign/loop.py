@@ -39,7 +39,8 @@ from undermine.campaign.stored_plans import note_counted_only
 from undermine.campaign.surveying import Surveying
 from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
-from undermine.model.faults import FaultLimits
+from undermine.model.errors import UserError
+from undermine.model.faults import FaultLimits, lacking
 from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.predictions.landings import Landings, Tried
@@ -51,6 +52,7 @@ from undermine.protocols import (
     Counted,
     Follows,
     History,
+    Needs,
     PastRun,
     PointSeen,
     PossibleFault,
@@ -174,9 +176,13 @@ class Campaign:
         """Make only the fault-free runs; raise a `ClusterError` if none passes."""
         self.preparing.fault_free()
 
-    def refuse_unknown_policies(self) -> None:
-        """Raise a `UserError` if a strategy names a policy that cannot be used."""
+    def refuse_unusable(self) -> None:
+        """Raise a `UserError` if a strategy names a policy that cannot be used, or needs faults that are not possible here."""
         self.proposing.refuse_unknown(self._strategies)
+        for strategy in self._strategies:
+            for option, fault in strategy.needs.items() if isinstance(strategy, Needs) else ():
+                if why := lacking(fault, self._engine.runner.features):
+                    raise UserError(f"{self._config.where(f'strategies.{strategy.name}.{option}')}: {why}")
 
     def possible_faults(self) -> tuple[PossibleFault, ...]:
         """The faults that are possible at points of the fault-free runs, and those that are not, with the reason."""

@@ -95,6 +95,7 @@ class Cofi:
 
     def __init__(self, options: Options = Options()) -> None:  # noqa: B008 - frozen
         self.cap = options.cap
+        self.needs = {"loss": Partition(level="network")} if options.loss == "network" else {}
         self.traced = True
         self._options = options
         self._known: ObservedStates | None = None
@@ -171,8 +172,8 @@ class Cofi:
                 yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
     def _series(self, found: Disagreement, allowed: _Allowed) -> Iterator[_Series]:
-        """The series of a state: each of its nodes is cut off in each way that is allowed. Groups come last: a group is left out
-        if all other nodes are cut off already."""
+        """The series of a state: each of its nodes is cut off in each allowed way. Groups come last: one is left out if all other
+        nodes are cut off already."""
         cuts: set[object] = set()
         for cut, node in product(sorted(self._options.cuts, key="group".__eq__), found.state.nodes):
             fault = self._fault(cut, node, found)
