@@ -136,8 +136,9 @@ def test_a_benign_run_refutes_what_does_not_come_back() -> None:
 
 
 def test_a_benign_run_that_did_not_settle_refutes_nothing() -> None:
-    moved = run(*same("leader", "s1"), *trace((21, "s1", "leader", "s2")), settled_ns=0)
-    assert not_refuted(LEADER, moved) == LEADER
+    apart = [*trace((1, "s1", "leader", "s2")), *same("leader", "s1", nodes=("s2", "s3"))]
+    assert words(not_refuted(LEADER, run(*apart))) == ["s2.leader == s3.leader"]
+    assert not_refuted(LEADER, run(*apart, settled_ns=0)) == LEADER
 
 
 # --- the verdict

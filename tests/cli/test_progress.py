@@ -169,3 +169,14 @@ def test_without_a_terminal_a_decision_is_a_line(lines: Callable[..., list[str]]
 
 def test_without_a_terminal_re_runs_are_lines_only_when_they_are_over(lines: Callable[..., list[str]]) -> None:
     assert lines(decided("confirming", "confirming 1/3")) == []
+
+
+def test_a_fault_free_run_that_failed_says_so(lines: Callable[..., list[str]]) -> None:
+    failed = {"round": "baseline", "symptoms": ("lost write",)}
+    (line,) = lines(done(**failed))
+    assert line.endswith("=> lost write")
+    assert "FAIL" in line
+    assert "lost write" in board(done(**failed))
+    (line,) = lines(done(**{**failed, "round": "strategy"}, status="not_fired"))
+    assert "not fired" in line
+    assert "lost write" not in line

@@ -17,6 +17,7 @@ from undermine.analysis.coverage import Reached
 from undermine.campaign.running import Listener, Notice
 from undermine.cli.console import console, printable
 from undermine.cli.coverage import coverage_words, growth_words
+from undermine.model.rounds import RoundKind
 
 _LINES = (
     "building",
@@ -67,16 +68,23 @@ def _print_line(out: Console, board: Board, news: Notice) -> None:
     board.take(news)
     text = news.text
     if news.kind == "done":
-        mark = _MARKS[news.data["status"]] if not news.data["symptom"] else "FAIL"
+        symptom = _symptom(news)
+        mark = _MARKS[news.data["status"]] if not symptom else "FAIL"
         text = f"run {news.data['run']:>4} {news.data['strategy']:<11} {mark:<9} {news.text}"
         if grown := growth_words(before, board.coverage):
             text += f" (new: {grown})"
-        if news.data["symptom"]:
-            text += f" => {news.data['symptom']}"
+        if symptom:
+            text += f" => {symptom}"
     elif news.kind == "coverage":
         text = f"{news.text}: {coverage_words(board.coverage)}"
     if news.kind in _LINES:
         out.print(f"[{board.elapsed_s:5.0f} s] {printable(text)}", markup=False, soft_wrap=True)
+
+
+def _symptom(news: Notice) -> str:
+    """The symptom that a run failed with; "" if it passed. A fault-free run has none that a finding is made of, but may fail."""
+    is_fault_free = news.data.get("round") == RoundKind.BASELINE.value
+    return str(news.data["symptom"] or "; ".join(news.data.get("symptoms", ()) if is_fault_free else ()))
 
 
 class Board:
@@ -120,7 +128,7 @@ class Board:
             self._runs += 1
             for counter, key in ((self._by_strategy, news.data["strategy"]), (self._statuses, news.data["status"])):
                 counter[key] = counter.get(key, 0) + 1
-            if symptom := printable(news.data.get("symptom", "")):
+            if symptom := printable(_symptom(news)):
                 self._symptoms[symptom] = self._symptoms.get(symptom, 0) + 1
 
     def __rich__(self) -> RenderableType:
