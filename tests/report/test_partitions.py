@@ -61,6 +61,7 @@ def events(text: str = "NORMAL") -> list[Event]:
         failing("s3", 3, 1.2, "peer:s1", "net.send", "ECONNRESET"),
         failing("s2", 1, 1.3, "peer:s3"),  # not cut off
         failing("s1", 6, 1.3, "accepted"),
+        failing("s1", 12, 1.3, "peer:s2", "net.send", "EAGAIN"),  # the program tries again
         sample("s1", 7, 1.4, None),
         failing("s1", 8, 1.5, "peer:s2", error="ECONNRESET"),  # ended the partition
         failing("s1", 9, 1.6, "peer:s3", error="ECONNRESET"),  # later

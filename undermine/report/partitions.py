@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from undermine.analysis.agreement.samples import UNKNOWN, samples_of
 from undermine.model.columns import Columns
 from undermine.model.event import Event
@@ -32,6 +34,8 @@ VALUES_MAX = 400
 FAILURES_MAX = 2_000
 ROWS_MAX = 24
 _SENDS = ("net.connect", "net.send", "msg.send")
+_TRY_AGAIN = ("EAGAIN", "SSLWantReadError", "SSLWantWriteError")
+"""The errors of an operation that would have to wait. The program tries again, so no message failed."""
 _DID = {"net.connect": "connected to", "net.send": "sent to", "msg.send": "sent to", "net.recv": "received from"}
 
 
@@ -113,7 +117,8 @@ def failures_of(cuts: Sequence[Cut], nodes: Iterable[str], columns: Columns) -> 
         return ()
     first_ns, last_ns = min(cut.begun_ns for cut in cuts), max(cut.ended_ns for cut in cuts)
     rows = columns.find(*_SENDS)
-    rows = rows[(columns.error[rows] > 0) & (columns.t[rows] >= first_ns) & (columns.t[rows] <= last_ns)]
+    failed = (columns.error[rows] > 0) & ~np.isin(columns.error[rows], [columns.id_of(error) for error in _TRY_AGAIN])
+    rows = rows[failed & (columns.t[rows] >= first_ns) & (columns.t[rows] <= last_ns)]
     found: list[Failure] = []
     for event in columns.events(rows):
         receiver = point_of(event).peer
