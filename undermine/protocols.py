@@ -187,6 +187,8 @@ class History(msgspec.Struct, frozen=True):
     served: Callable[[int], tuple[int, int]] = lambda _: (0, sys.maxsize)
     """Returns the time at which the first client of a run began, and that at which everything was healed. No trigger fires
     later."""
+    exits: Callable[[int], Sequence[tuple[str, int]]] = lambda _: ()
+    """Returns the nodes that died in a run, each with the time."""
     metadata: Mapping[str, str] = {}
     """By name of a variable: the metadata that it holds. Only variables with the same metadata are compared."""
     program: Callable[[Sequence[str]], TargetProgram] = no_program

@@ -453,3 +453,16 @@ def test_closing_twice_does_no_harm(start: Start) -> None:
     running.server.close()
     running.server.close()
     assert running.server.problems == []
+
+
+def test_variables_of_a_dead_node_are_absent_even_if_it_died_while_it_wrote_them(tmp_path: Path) -> None:
+    state = SharedState(tmp_path / "state.bin", 1, variables=3)
+    data = bytearray((tmp_path / "state.bin").read_bytes())
+    (at,) = struct.unpack_from("<I", data, 20)
+    for slot, version in enumerate((2, 5, 4)):
+        struct.pack_into("<IH4s", data, at + 128 * slot, version, 4, b"text")
+    (tmp_path / "state.bin").write_bytes(data)
+    state.forget([0, 1])
+    state.close()
+    data = bytearray((tmp_path / "state.bin").read_bytes())
+    assert [struct.unpack_from("<IH", data, at + 128 * slot) for slot in range(3)] == [(4, 0xFFFF), (6, 0xFFFF), (4, 4)]

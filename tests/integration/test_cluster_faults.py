@@ -286,3 +286,9 @@ def test_a_step_fires_for_the_node_that_has_taken_the_place_of_the_one_in_the_pl
     (ended,) = seen.record.ended
     assert "n2" in (ended.node, ended.point.peer)
     assert (ended.node, ended.point["op"]) != ("n2", "net.send"), "such a message had to fail"
+
+
+def test_the_variables_of_a_dead_node_are_absent(run: Runs) -> None:
+    state = (Compare("n2.name", "==", None), Compare("n1.name", "==", "n1"))
+    seen = run(Step(LATER, Crash(("n2",))), Step(When(state), Pause(0.1, ("n3",))))
+    assert (seen.record.status, seen.record.reason) == ("fired", "")

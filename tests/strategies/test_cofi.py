@@ -441,3 +441,10 @@ def test_next_steps_are_partitions_in_states_that_the_run_showed_after_its_fault
     assert all(step.until is None for step in shown)
     after = msgspec.structs.replace(given, fired_ns=lambda _: 1000 * MS)
     assert list(strategy.predict(after, run)) == []
+
+
+def test_a_dead_node_has_no_value() -> None:
+    trace = gossip("NORMAL", "NORMAL", "LEFT")
+    died_ns = next(each.t_ns for each in trace.events if each.content == "LEFT") - 1
+    assert plans(told(trace))
+    assert not plans(told(trace, exits=lambda _: [("n2", died_ns), ("n2", died_ns + 2 * MS)]))

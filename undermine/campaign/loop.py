@@ -264,6 +264,7 @@ class Campaign:
             fired_ns=self.plan_runner.fired_ns,
             ended=self.plan_runner.ended,
             exchanged=self.plan_runner.exchanged,
+            exits=self.plan_runner.exits,
             served=self.plan_runner.served,
             metadata=self._config.metadata,
             program=self._program,

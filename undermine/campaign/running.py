@@ -141,6 +141,10 @@ class PlanRunner:
         """By node of a run's plan: the node that took its place, if it is another one."""
         return load_record(RunDir(self.folder(run_id))).exchanged
 
+    def exits(self, run_id: int) -> list[tuple[str, int]]:
+        """The nodes that died in a run, each with the time."""
+        return [(exited.node, exited.t_ns) for exited in load_record(RunDir(self.folder(run_id))).exits]
+
     def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
         """Run a round one plan at a time, without regard to the limits of the session."""
         begun = time.monotonic()

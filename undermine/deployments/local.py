@@ -72,7 +72,10 @@ class LocalCluster:
         network: NodeNetwork,
         cgroup: Path | None = None,
         disks: SlowDisks | None = None,
+        died: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._died = died
+        """Called when the main process of a node has ended, before the node can be started again."""
         self._config = config
         self._run = run
         self._key = key
@@ -321,6 +324,7 @@ class LocalCluster:
             if self._closing or state.incarnation != int(incarnation) or not state.alive:
                 return
             state.alive = False
+            self._died(node)
             expected = not state.sabotaged and (state.death_expected or event.crashed)
             supervisor = self._config.role_of(node).restart
             restarts = supervisor is not None and not expected and not state.sabotaged and state.restarts < supervisor.max

@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol, assert_never
 
@@ -70,8 +71,9 @@ class SharedState:
         _NUMBER.pack_into(self._map, _STATE.ports_at, ports_at if ports else 0)
         _NUMBER.pack_into(self._map, _STATE.variables_at, variables_at if variables else 0)
         _NUMBER.pack_into(self._map, _STATE.firsts_at, firsts_at if nodes else 0)
+        self._variables_at = variables_at
         for slot in range(variables):
-            _SLOT.pack_into(self._map, variables_at + _STATE.variables.slot_bytes * slot, 0, _STATE.variables.absent)
+            _SLOT.pack_into(self._map, self._slot_at(slot), 0, _STATE.variables.absent)
         self._map[0:4] = _STATE.magic.encode()
 
     def set_step(self, step: int, state: int) -> None:
@@ -79,6 +81,18 @@ class SharedState:
 
     def bind_step(self, step: int, place: int) -> None:
         _NUMBER.pack_into(self._map, _STATE.steps_at + _STATE.step_bytes * step + _STATE.bound_at, place)
+
+    def _slot_at(self, slot: int) -> int:
+        return self._variables_at + _STATE.variables.slot_bytes * slot
+
+    def forget(self, slots: Iterable[int]) -> None:
+        """Make the variables in these slots absent. Their node has died, so nobody else writes them."""
+        for at in map(self._slot_at, slots):
+            (version,) = _NUMBER.unpack_from(self._map, at)
+            begun = version | 1  # a writer may have died in the middle
+            _NUMBER.pack_into(self._map, at, begun)
+            _SLOT.pack_into(self._map, at, begun, _STATE.variables.absent)
+            _NUMBER.pack_into(self._map, at, (begun + 1) % 2**32 or 2)
 
     def bump(self) -> None:
         with self._lock:

@@ -26,7 +26,7 @@ from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.stacks import gather
 from undermine.inject.alternatives import expanded
-from undermine.inject.compile import compile_steps, meets_phases, variable_slots
+from undermine.inject.compile import compile_steps, meets_phases, split_variable, variable_slots
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.baseline import Agreements
@@ -133,8 +133,9 @@ class RunInProgress:
             self._devices = self._slow_devices(files) if conditions.slow_s else None
             disks = self._disks
             self._cluster = LocalCluster(
-                config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks
-            )
+                config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks,
+                self._forget_variables,
+            )  # fmt: skip
             self._faults = ToolFaults(compiled, self._cluster, self._slow_down)
             self._saboteur = Saboteur(conditions.sabotage, self._cluster)
             self._health = HealthLog(self._cluster.nodes_with_health, self._cluster.health)
@@ -160,6 +161,9 @@ class RunInProgress:
         """Kill all nodes: without the supervisor of their disks they hang and cannot end by themselves."""
         with contextlib.suppress(GuardianDied, NodeSurvived):
             self._cluster.kill_unseen([info.id for info in self._nodes])
+
+    def _forget_variables(self, node: str) -> None:
+        self._state.forget(slot for name, slot in self._slots.items() if split_variable(name)[0] == node)
 
     def _slow_down(self, note: Note) -> None:
         if self._devices:

@@ -15,6 +15,7 @@ from undermine.analysis.agreement.mining import mine
 from undermine.analysis.agreement.samples import Samples, Variable, samples_of
 from undermine.analysis.agreement.states import State, StateSeen, growing, inconsistent_states
 from undermine.analysis.pipeline import analyse
+from undermine.model.columns import Columns
 from undermine.model.plan import renamed_nodes
 from undermine.model.point import CLIENT, Point
 from undermine.protocols import History
@@ -38,6 +39,7 @@ class ObservedStates:
         self._columns = history.columns
         self._metadata = history.metadata
         self._served = history.served
+        self._exits = history.exits
         self._confidence_min = confidence_min
         self._learnt: tuple[int, ...] | None = None
         self._growing: frozenset[str] = frozenset()
@@ -59,8 +61,8 @@ class ObservedStates:
         if self._learnt == wanted:
             return
         self._learnt, self._found, self._alike = wanted, {}, {}
-        analyses = [analyse(self._columns(run)) for run in wanted]
-        runs = [(analysis, samples_of(analysis.columns, self._metadata)) for analysis in analyses]
+        analyses = [(run, analyse(self._columns(run))) for run in wanted]
+        runs = [(found, samples_of(found.columns, self._metadata, ended=self._exits(run))) for run, found in analyses]
         self.invariants = kept(mine(runs), confidence_min=self._confidence_min)
         self._growing = growing(samples for _, samples in runs)
         every = {variable for _, samples in runs for variable in samples.variables}
@@ -69,18 +71,20 @@ class ObservedStates:
     def kinds(self, run: int, state: State, nodes: Collection[str], from_ns: int) -> list[Point]:
         """The kinds of messages that a partition of these nodes let fail in a run in which it lasted."""
         columns = self._columns(run)
-        samples = samples_of(columns, self._metadata, nodes=self._nodes)
-        return kinds_of_messages(columns, samples, state, nodes, from_ns, self._served(run)[1])
+        return kinds_of_messages(columns, self._samples(run, columns), state, nodes, from_ns, self._served(run)[1])
 
     def of(self, run: int) -> list[Disagreement]:
         """The inconsistent states of a run at which a trigger can fire, in the order in which they appeared."""
         if run not in self._found:
-            samples = samples_of(self._columns(run), self._metadata, nodes=self._nodes)
+            samples = self._samples(run, self._columns(run))
             begun_ns, healed_ns = self._served(run)
             states = inconsistent_states(samples, self.invariants.invariants, growing=self._growing, rest_ns=begun_ns)
             usable = (seen for seen in states if seen.t_ns < healed_ns)
             self._found[run] = [Disagreement(run, seen, seen.state, _sides(samples, seen)) for seen in usable]
         return self._found[run]
+
+    def _samples(self, run: int, columns: Columns) -> Samples:
+        return samples_of(columns, self._metadata, nodes=self._nodes, ended=self._exits(run))
 
     def alike(self, run: int) -> list[Disagreement]:
         """The same with the first nodes of each role: states in which only the nodes differ are equal."""
