@@ -227,9 +227,9 @@ class Strategy(Protocol):
     with reasons. It may also yield plans that its own rules drop, so that the tool can count them and say why.
 
     Everything else that a strategy can do is optional and has its own protocol: `Predicts`, `HasPolicies`, `Arranges`, `Capped`,
-    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Labels`, `Needs`, `Remarks`. A strategy implements a protocol by having
-    its attribute; it need not import or inherit anything. A base class with defaults would require both, and a plug-in that
-    forgot to inherit from it would fail late.
+    `Counted`, `Follows`, `Traced`, `Heap`, `Content`, `Labels`, `Learns`, `Needs`, `Remarks`. A strategy implements a protocol by
+    having its attribute; it need not import or inherit anything. A base class with defaults would require both, and a plug-in
+    that forgot to inherit from it would fail late.
     """
 
     name: str
@@ -340,6 +340,14 @@ class Needs(Protocol):
 
     @property
     def needs(self) -> Mapping[str, Fault]: ...
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A strategy that can say what it learnt from the fault-free runs, the most important first. `check` and `plan` show it."""
+
+    @property
+    def learnt(self) -> Sequence[str]: ...
 
 
 @runtime_checkable

@@ -53,3 +53,14 @@ def test_without_suggestions_the_reasons_are_counted(monkeypatch: pytest.MonkeyP
     assert "no variables to suggest" in text
     assert text.index("20: never changes") < text.index("10: on one node")
     assert "suggest" not in shown(None, monkeypatch)
+
+
+def test_what_a_strategy_has_learnt_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("undermine.cli.check.console", lambda: Console(file=out, width=80, highlight=False))
+    many = tuple(f"v{number} is equal on s1 and s2 (9 messages, 90% of them)" for number in range(15))
+    show_check(CheckResult((), (), Recurrence(0, 0, 0, {}), (1.0,), 0, {}, (), learnt={"cofi": many, "other": ()}))
+    text = out.getvalue()
+    assert "cofi\n  learnt from the fault-free runs:\n    v0 is equal on s1 and s2 (9 messages, 90% of them)\n" in text
+    assert "… and 3 more" in text
+    assert "other" not in text

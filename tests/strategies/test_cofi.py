@@ -10,6 +10,7 @@ from hand_made import MS, Trace
 from undermine.analysis.agreement.message_kinds import kinds_of_messages
 from undermine.analysis.agreement.samples import Variable, samples_of
 from undermine.analysis.agreement.states import State
+from undermine.api.planning import learnt_by
 from undermine.model.columns import Columns
 from undermine.model.faults import FaultLimits, Partition
 from undermine.model.plan import Compare, FirstUnseen, Plan, When
@@ -448,3 +449,11 @@ def test_a_dead_node_has_no_value() -> None:
     died_ns = next(each.t_ns for each in trace.events if each.content == "LEFT") - 1
     assert plans(told(trace))
     assert not plans(told(trace, exits=lambda _: [("n2", died_ns), ("n2", died_ns + 2 * MS)]))
+
+
+def test_it_says_which_invariants_it_learnt() -> None:
+    strategy = Cofi(NODE_ONLY)
+    assert strategy.learnt == ()
+    list(strategy.propose(told(gossip("NORMAL", "NORMAL", "LEFT"))))
+    assert strategy.learnt == ("status[n3] is equal on n1 and n2 (6 messages, 100% of them)",)
+    assert learnt_by([strategy]) == {"cofi": strategy.learnt}

@@ -12,7 +12,7 @@ from undermine.analysis.agreement.suggestions import Suggestions
 from undermine.analysis.contents import Contents
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
 from undermine.api.opening import build_agents, opened, silent
-from undermine.api.planning import count_reasons
+from undermine.api.planning import count_reasons, learnt_by
 from undermine.campaign.forecast import Forecast
 from undermine.campaign.limits import Limits
 from undermine.campaign.proving import Proof, Prover
@@ -74,6 +74,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     """The variables of the configuration that no node has."""
     forecast: Forecast = Forecast()
     """How many plans each strategy would reach in a hunt."""
+    learnt: dict[str, tuple[str, ...]] = {}
+    """By strategy: what it has learnt from the fault-free runs, the most important first."""
     suggestions: Suggestions | None = None
     """The variables that survey runs suggest; None without `suggest`."""
 
@@ -109,6 +111,10 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             proofs = prover.prove(folder / "prove")
         durations = tuple(row["timing"]["total_s"] for row in store.run_rows() if row["kind"] is not RoundKind.SURVEY)
         suggestions = campaign.surveying.run() if suggest else None
+        forecast = campaign.forecast(
+            {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},
+            Limits(config.hunt.budget, jobs=config.hunt.jobs_for(os.cpu_count() or 1)),
+        )
         return CheckResult(
             abilities=tuple(abilities()),
             agents=tuple(_agents(config, last.trace.agents, last.trace.events)),
@@ -126,10 +132,8 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             variables=tuple(values_at_end(engine.config, last)) if engine.config.metadata else (),
             unmatched=campaign.preparing.unmatched_variables(),
             suggestions=suggestions,
-            forecast=campaign.forecast(
-                {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},
-                Limits(config.hunt.budget, jobs=config.hunt.jobs_for(os.cpu_count() or 1)),
-            ),
+            forecast=forecast,
+            learnt=learnt_by(chosen),
         )
 
 

@@ -16,7 +16,7 @@ from undermine.model.plan import Plan
 from undermine.model.predictions.candidate import Candidate, Reason, merged
 from undermine.model.predictions.landings import would_land_alike
 from undermine.policies.pruning import Explanation, explain
-from undermine.protocols import PossibleFault
+from undermine.protocols import Learns, PossibleFault, Strategy
 
 _EXAMPLES = 3
 
@@ -41,6 +41,8 @@ class PlanResult(msgspec.Struct, frozen=True):
     possible_faults: int
     skipped: dict[str, int]
     dropped: dict[str, int]
+    learnt: dict[str, tuple[str, ...]] = {}
+    """By strategy: what it has learnt from the fault-free runs, the most important first."""
     shared: tuple[Candidate, ...] = ()
     """Plans that several strategies predict, with the reasons of all."""
 
@@ -82,8 +84,14 @@ def plan(
             possible_faults=sum(not each.skipped for each in possible_faults),
             skipped=count_reasons(possible_faults),
             dropped=dict(dropped),
+            learnt=learnt_by(chosen),
             shared=tuple(one for one in merged(candidates) if len({reason.strategy for reason in one.reasons}) > 1),
         )
+
+
+def learnt_by(strategies: Iterable[Strategy]) -> dict[str, tuple[str, ...]]:
+    """By strategy: what it has learnt from the fault-free runs, the most important first."""
+    return {strategy.name: tuple(strategy.learnt) for strategy in strategies if isinstance(strategy, Learns)}
 
 
 def count_reasons(possible_faults: Iterable[PossibleFault]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from undermine.cli.options import (
     load_config,
     print_json,
 )
+from undermine.cli.plan import learnt_lines
 from undermine.runtimes.table import RUNTIMES
 
 _SLOWEST_SHOWN = 5
@@ -82,6 +83,11 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
     if result.proofs:
         _show_proofs(out, result)
     _show_variables(out, result)
+    for strategy, learnt in result.learnt.items():
+        if learnt:
+            out.print(f"[bold]{plain(strategy)}[/bold]")
+        for line in learnt_lines(learnt):
+            out.print(line)
     if result.suggestions is not None:
         for line in _suggestion_lines(result.suggestions):
             out.print(line, soft_wrap=True, highlight=False)

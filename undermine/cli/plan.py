@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,8 @@ from undermine.cli.options import (
     load_config,
     print_json,
 )
+
+_LEARNT_SHOWN = 12
 
 
 def plan(
@@ -89,6 +92,8 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
             out.print(f"  {number:>3}. {plain(str(plan))}{why}")
             for other in result.other_reasons(plan, predicted.strategy):
                 out.print(f"       [dim]also {plain(other.strategy)}: {plain(other.text)}[/dim]")
+        for line in learnt_lines(result.learnt.get(predicted.strategy, ())):
+            out.print(line)
         for rule in predicted.dropped:
             out.print(f"  [dim]{rule.count:,} dropped by {plain(rule.policy)}[/dim]")
             for example in rule.examples if explain else ():
@@ -98,6 +103,16 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
                 out.print(f"       … and {unlisted:,} more")
     for reason, number in result.skipped.items():
         out.print(f"{number:,} possible faults are left out: {plain(reason)}")
+
+
+def learnt_lines(learnt: Sequence[str]) -> Iterator[str]:
+    """What a strategy has learnt from the fault-free runs, one line each."""
+    if learnt:
+        yield "  learnt from the fault-free runs:"
+    for line in learnt[:_LEARNT_SHOWN]:
+        yield f"    {plain(line)}"
+    if (left := len(learnt) - _LEARNT_SHOWN) > 0:
+        yield f"    … and {left} more; `--json` has all"
 
 
 def show_stored_plans(result: StoredPlans, *, explain: bool = False) -> None:

@@ -18,6 +18,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from undermine.analysis.agreement.alike import groups_named, renamed_state
+from undermine.analysis.agreement.invariants import Invariant
 from undermine.analysis.agreement.message_kinds import KIND
 from undermine.analysis.agreement.states import State
 from undermine.model.faults import Partition
@@ -102,6 +103,12 @@ class Cofi:
         self._ends: dict[int, Point | None] = {}
         self._kinds: dict[tuple[int, State], list[Point]] = {}
         self._remarks = NewRemarks()
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """The invariants between nodes, the best supported first."""
+        kept = self._known.invariants.invariants if self._known else ()
+        return tuple(f"{invariant.words} ({_support(invariant)})" for invariant in kept)
 
     def remarks(self) -> list[str]:
         """Remarks for the user, each once."""
@@ -316,9 +323,13 @@ def _plan(series: _Series, seen: Sequence[Point] | None, history: History) -> Pl
 def _why(series: _Series) -> Reason:
     seen = series.found.seen
     invariant = seen.invariant
-    shown = f"{invariant.support} message{'s' * (invariant.support != 1)}, {invariant.confidence:.0%} of them"
     evidence = (
-        Evidence("value", f"usually {invariant.words} after a message ({shown})"),
+        Evidence("value", f"usually {invariant.words} after a message ({_support(invariant)})"),
         Evidence("value", f"{seen.state}, for {seen.lasted_ns / 1e9:.3f} s in run {series.found.run}", run=series.found.run),
     )
     return Reason(f"while nodes disagree about {series.state}", evidence)
+
+
+def _support(invariant: Invariant) -> str:
+    """`12 messages, 92% of them`"""
+    return f"{invariant.support} message{'s' * (invariant.support != 1)}, {invariant.confidence:.0%} of them"
