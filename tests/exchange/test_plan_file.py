@@ -66,7 +66,10 @@ def test_a_plan_of_the_tool_is_read_back_unchanged() -> None:
         "why",
     )
     alike = Plan((Step(When((Compare("n1.term", ">", "3"),)), Reboot(1.5), alike=(("n1", "n2"),)),))
-    for one in (plan, alike):
+    kind = Point.of({"node": "n1", "target": "peer:n2", "state": "LEFT, ∅"})
+    ends = FirstUnseen(("node", "target", "state"), (kind,), state=(("n1.x",),), involves=("n1",), wanted=kind)
+    ending = Plan((Step(When((Compare("n1.term", ">", "3"),)), Partition(("n1",)), ends),))
+    for one in (plan, alike, ending):
         (read,) = plan_file.parse(msgspec.json.encode(one), "plan.json")
         assert read == one
         assert read.id == one.id

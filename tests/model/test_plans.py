@@ -159,6 +159,9 @@ def test_triggers_are_described() -> None:
     assert describe_trigger(FirstUnseen(("stack",), involves=("n1",))) == "before a message from or to n1"
     healed = FirstUnseen(("stack",), (Point.of({"stack": "a"}),), involves=("n1", "n2"))
     assert describe_trigger(healed) == "before a message from or to n1 and n2, except 1 kind of message"
+    kind = Point.of({"op": "net.send", "node": "n1", "target": "peer:n3", "loc": "m:ask#1", "stack": "b", "state": "LEFT, ∅"})
+    wanted = msgspec.structs.replace(healed, wanted=kind)
+    assert describe_trigger(wanted) == "before a message from or to n1 and n2 like that of n1 to n3 in m:ask#1 while LEFT, ∅"
 
 
 def test_a_plan_describes_its_steps_in_order() -> None:

@@ -120,6 +120,7 @@ def test_the_next_partition_ends_before_a_message_that_the_first_one_let_fail() 
     end = until(again[1])
     assert end.involves == ("n1",)
     assert end.state == (("n1.status[n3]",), ("n2.status[n3]",))
+    assert "like that of n1 to n2 in app:tell#1 while LEFT, NORMAL" in str(again[1])
     (seen,) = end.seen
     assert (seen.get("node"), seen.get("target"), seen.get("state")) == ("n2", "peer:n1", "LEFT, NORMAL"), "fails again"
 

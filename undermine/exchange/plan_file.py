@@ -7,7 +7,7 @@ an object of its keys, like {"op": "file.write", "node": "s1"}; keys that are le
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ import msgspec
 from undermine.config.templates import did_you_mean
 from undermine.model.errors import UserError
 from undermine.model.faults import row_of
-from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, misplaced, unbindable
+from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, When, misplaced, unbindable
 from undermine.model.point import ALL_KEYS, Point
 
 BYTES_MAX = 4 * 1024 * 1024
 PLANS_MAX = 1000
+_WITH_STATE = (*ALL_KEYS, "state")
+"""The keys of points that were seen while variables had some values."""
 
 
 class _Wrong(Exception):
@@ -109,6 +111,8 @@ def _with_every_key(plan: Plan) -> Plan:
     """The plan with a value for each optional key that is left out if it has none."""
 
     def fill(trigger: Any) -> Any:
+        if isinstance(trigger, FirstUnseen):
+            return msgspec.structs.replace(trigger, wanted=trigger.wanted or Point(()))
         return msgspec.structs.replace(trigger, same="node") if isinstance(trigger, Then) else trigger
 
     steps = [
@@ -135,14 +139,16 @@ def _with_points(where: str, value: Any) -> Any:
         here = f"{where}.{key}".lstrip(".")
         if key == "point":
             out[key] = _point(here, inner)
+        elif key == "wanted":
+            out[key] = _point(here, inner, _WITH_STATE)
         elif key == "seen" and isinstance(inner, list):
-            out[key] = [_point(f"{here}[{index}]", point) for index, point in enumerate(inner)]
+            out[key] = [_point(f"{here}[{index}]", point, _WITH_STATE) for index, point in enumerate(inner)]
         else:
             out[key] = _with_points(here, inner)
     return out
 
 
-def _point(where: str, value: Any) -> Any:
+def _point(where: str, value: Any, known: Sequence[str] = ALL_KEYS) -> Any:
     if not isinstance(value, dict):
         raise _Wrong(where, f'a point must be an object like {{"op": "file.write", "node": "s1"}}, not {_show(value)}')
     if "items" in value:
@@ -153,10 +159,9 @@ def _point(where: str, value: Any) -> Any:
     else:
         keys = value
     for name, text in keys.items():
-        if name not in ALL_KEYS:
-            raise _Wrong(
-                where, f"{name!r} is not a key of a point{did_you_mean(name, ALL_KEYS)} (known keys: {', '.join(ALL_KEYS)})"
-            )
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise _Wrong(where, f"{name!r} is not a key of a point{hint} (known keys: {', '.join(known)})")
         if not isinstance(text, str):
             raise _Wrong(f"{where}.{name}", f"must be text in quotes, not {_show(text)}")
     return {"items": sorted([name, text] for name, text in keys.items())}
@@ -194,16 +199,20 @@ def _check_trigger(where: str, trigger: Trigger) -> None:
     elif isinstance(trigger, At) and trigger.nth < 1:
         raise _Wrong(f"{where}.nth", f"must be 1 or more, not {trigger.nth}")
     elif isinstance(trigger, FirstUnseen):
+        known = _WITH_STATE if trigger.state else ALL_KEYS
         for key in trigger.keys:
-            if key not in ALL_KEYS:
-                raise _Wrong(f"{where}.keys", f"{key!r} is not a key of a point (known keys: {', '.join(ALL_KEYS)})")
-    for index, compare in enumerate(getattr(trigger, "state", ())):
-        _check_compare(f"{where}.state[{index}]", compare)
+            if key not in known:
+                raise _Wrong(f"{where}.keys", f"{key!r} is not a key of a point (known keys: {', '.join(known)})")
+        for index, name in enumerate(name for part in trigger.state for name in part):
+            _check_variable(f"{where}.state[{index}]", name)
+    elif isinstance(trigger, When):
+        for index, compare in enumerate(trigger.state):
+            _check_variable(f"{where}.state[{index}].variable", compare.variable)
 
 
-def _check_compare(where: str, compare: Compare) -> None:
-    if "." not in compare.variable:
-        raise _Wrong(f"{where}.variable", f"{compare.variable!r} must name its node, like s1.{compare.variable}")
+def _check_variable(where: str, name: str) -> None:
+    if "." not in name:
+        raise _Wrong(where, f"{name!r} must name its node, like s1.{name}")
 
 
 def _show(value: Any) -> str:

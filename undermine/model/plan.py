@@ -74,7 +74,8 @@ class FirstUnseen(msgspec.Struct, frozen=True, tag="first_unseen", tag_field="tr
     """The first point that matches `point` and whose kept keys are not among `seen`.
 
     With `state`, points have the key `state`: the values of these variables, or how the two variables of a pair compare. With
-    `involves`, only messages between these nodes and other ones count, at the moment before they are sent.
+    `involves`, only messages between these nodes and other ones count, at the moment before they are sent. `wanted` is the point
+    that the plan hopes for. It only tells people how the plan differs from others.
     """
 
     keys: tuple[str, ...]
@@ -83,6 +84,7 @@ class FirstUnseen(msgspec.Struct, frozen=True, tag="first_unseen", tag_field="tr
     place: Place = "before"
     state: tuple[tuple[str, ...], ...] = ()
     involves: tuple[str, ...] = ()
+    wanted: Point | msgspec.UnsetType = msgspec.UNSET
 
 
 Trigger = At | Then | When | FirstUnseen
@@ -124,6 +126,7 @@ def _renamed_trigger(trigger: Trigger, names: Mapping[str, str]) -> Trigger:
                 point=point.renamed(names),
                 state=tuple(tuple(_renamed_variable(name, names) for name in part) for part in state),
                 involves=renamed_nodes(involves, names),
+                wanted=trigger.wanted.renamed(names) if trigger.wanted else msgspec.UNSET,
             )
 
 
@@ -333,12 +336,20 @@ def describe_trigger(trigger: Trigger) -> str:
             return f"{describe_trigger(trigger.second)}, {describe_together(trigger)}"
         case When(state=state):
             return "when " + " and ".join(_compared(compare) for compare in state)
+        case FirstUnseen(involves=involves, wanted=wanted) if involves and wanted:
+            return f"before a message from or to {' and '.join(involves)} like {_message(wanted)}"
         case FirstUnseen(seen=seen, involves=involves) if involves:
             new = f", except {len(seen)} kind{'s' * (len(seen) > 1)} of message" if seen else ""
             return f"before a message from or to {' and '.join(involves)}{new}"
         case FirstUnseen(keys=keys, point=point, place=place):
             where = f" of {point}" if point.items else ""
             return f"{place} the first unseen {'+'.join(keys)}{where}"
+
+
+def _message(point: Point) -> str:
+    """`that of s1 to s2 in gossip:Gossip._ask#1 while LEFT, NORMAL`"""
+    parts = (("that of ", "node"), (" to ", ""), (" in ", "loc"), (" while ", "state"))
+    return "".join(word + value for word, key in parts if (value := point.get(key) if key else point.peer))
 
 
 ABSENT = "∅"

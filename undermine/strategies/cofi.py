@@ -69,8 +69,9 @@ class _Series(NamedTuple):
         state = self.state if self.node == self.state.one.node else self.state.flipped()
         return state.one.name, state.values, state.order
 
-    def until(self, seen: Sequence[Point]) -> FirstUnseen:
-        return FirstUnseen(KIND, tuple(seen), state=self.state.watched(), involves=self.fault.nodes)
+    def until(self, wanted: Point, seen: Sequence[Point]) -> FirstUnseen:
+        """Before a message of this kind, or of one that isn't among those seen."""
+        return FirstUnseen(KIND, tuple(seen), state=self.state.watched(), involves=self.fault.nodes, wanted=wanted)
 
 
 class Cofi:
@@ -211,7 +212,7 @@ class Cofi:
             kind = next((kind for kind in failed if kind not in tried and missed[kind] < _MISSED_MAX), None)
             if kind is None:
                 return None
-            plan = _plan(series, sorted({*failed, *ends} - {kind}), history)
+            plan = _plan(series, series.until(kind, sorted({*failed, *ends} - {kind})), history)
         return None if plan.id in history.settled else plan
 
     def _failed(self, series: _Series, run: int, history: History) -> list[Point]:
@@ -314,8 +315,7 @@ def _about(trigger: When) -> frozenset[str]:
     return frozenset(name.partition("[")[0] for name in names)
 
 
-def _plan(series: _Series, seen: Sequence[Point] | None, history: History) -> Plan:
-    until = None if seen is None else series.until(seen)
+def _plan(series: _Series, until: FirstUnseen | None, history: History) -> Plan:
     step = Step(series.trigger, series.fault, until, alike=series.alike or msgspec.UNSET)
     return Plan((step,), history.seed, Cofi.name, _why(series).text)
 

@@ -12,7 +12,7 @@ from undermine.model.columns import Columns
 from undermine.model.plan import ABSENT
 from undermine.model.point import Point, point_of
 
-KIND = ("node", "target", "stack", "state")
+KIND = ("node", "target", "loc", "stack", "state")
 """The keys of a point that make the kind of a message."""
 _SENDS = ("net.connect", "net.send", "msg.send")
 """The operations before which a partition can end. A connection is made to send a message."""
