@@ -490,3 +490,51 @@ def test_a_partition_that_starts_at_an_operation_applies_to_it(tool):
     assert outcome.out == "1 ConnectionResetError ConnectionResetError\nConnectionResetError b'1' ConnectionResetError\n"
     assert [request["half"] for request in tool.requests if request["type"] == "claim"] == ["second", "until"]
     assert tool.byte(64) == 3
+
+
+def test_asyncio_datagrams_do_not_cross_a_partition_and_do_not_arrive_late(tool, any_python):
+    tool.python = any_python
+    source = """
+        import asyncio
+
+        class Prints(asyncio.DatagramProtocol):
+            def datagram_received(self, data, address):
+                print(data.decode(), flush=True)
+
+        async def say(loop):
+            await loop.run_in_executor(None, sys.stdin.readline)
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            there, _ = await loop.create_datagram_endpoint(Prints, listener.getsockname())
+            here, _ = await loop.create_datagram_endpoint(Prints, ("127.0.0.1", 0))
+            bound, _ = await loop.create_datagram_endpoint(Prints, remote_addr=listener.getsockname())
+            addresses = [each.get_extra_info("sockname") for each in (there, here)]
+            print("up", flush=True)
+            await say(loop)
+            for _ in range(2):
+                here.sendto(b"lost", addresses[0])
+                there.sendto(b"lost", addresses[1])
+                bound.sendto(b"lost")
+                await asyncio.sleep(0.01)
+            print("sent", flush=True)
+            await say(loop)
+            here.sendto(b"one", addresses[0])
+            await asyncio.sleep(0.01)
+            bound.sendto(b"two")
+            await asyncio.sleep(0.2)
+
+        asyncio.run(main())
+    """
+    with started(tool, source) as target:
+        assert target.stdout.readline() == "up\n"
+        tool.change_lasting([partition()])
+        say(target)
+        assert target.stdout.readline() == "sent\n"
+        tool.change_lasting([])
+        say(target)
+        outcome = tool.outcome(target).ok()
+    assert outcome.out == "one\ntwo\n"
+    sent = [e.error for e in outcome.of("net.send") if e.target == "peer:s2"]
+    assert sent == ["LOST"] * 4 + ["", ""], "the record says what was lost"
+    assert sum(not e.error for e in outcome.of("net.recv")) == 2

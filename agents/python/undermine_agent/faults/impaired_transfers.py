@@ -131,7 +131,12 @@ class ImpairedTransfer:
         return self._receive(sock, original, args, options)
 
     def _above(self, sock, original, args, options):
-        """A transfer of a layer above the socket. The socket is impaired itself, but a blackhole loses the bytes here."""
+        """A transfer of a layer above the socket. The socket is impaired itself, but a blackhole loses the bytes here, and a
+        partition loses a datagram here, since this is the operation that is recorded."""
+        is_sent_alone = self.op == "net.send" and sock is not None and not is_stream(sock)
+        if is_sent_alone and self.impairments.agent.lasting.silences(self.op, self.subject):
+            self.lost = True
+            return None
         connection = None if sock is None or not is_stream(sock) else self.impairments.find(sock)
         if connection is None or self.op not in connection.blackholes:
             return original(*args, **options)
