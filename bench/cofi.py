@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -22,21 +21,19 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from bench.fcatch import configuration, hunt_of, hunted
+from bench.fcatch import configuration, hunt_of, hunted, measured
 from bench.options import HuntOptions, hunt_options
-from bench.processes import set_up
 from bench.recording import Kind, Recording, recorded, slowdown, without_variables
 from bench.sieve import cell_of
 from bench.sieve_tables import Cell, Points
 from bench.table import table
-from bench.trace import EXAMPLES, without_agents
+from bench.trace import without_agents
 from undermine import plugins
 from undermine.campaign.limits import Limits
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.rounds import RoundKind
 from undermine.strategies.cofi import Cofi
-from undermine.strategies.observed_states import ObservedStates
 
 PACKS = {"granary": "", "pysyncobj": "0.3.17", "zookeeper": "3.6.3"}
 """The targets and their releases; `bench.fcatch` has their parameters."""
@@ -56,7 +53,7 @@ class Hunt(msgspec.Struct, frozen=True):
     mined: int
     kept: int
     states: int
-    """The states in which nodes disagreed, in fault-free runs and in the strategy's own."""
+    """The states in which nodes disagreed, whichever nodes of a role, in fault-free runs and in the strategy's own."""
     fired: int
     not_fired: int
 
@@ -91,10 +88,10 @@ def hunt(target: str, options: Options, folder: Path) -> Hunt:
         own = [row for row in store.run_rows() if row["kind"] is RoundKind.STRATEGY]
         statuses = Counter(row["status"] for row in own)
         history = campaign.history_of(strategy, 1)
-        known = ObservedStates(history, Cofi.Options().confidence)
-        known.learn(history.fault_free)
+        assert isinstance(strategy, Cofi)
+        known = strategy.known(history)
         runs = (*history.fault_free, *(run.id for run in history.runs if run.status != "broken" and not run.covered))
-        states = {found.state for run in runs for found in known.of(run)}
+        states = {found.state for run in runs for found in known.alike(run)}
         cell = cell_of(Cofi.name, store.run_rows(), (), store.findings(), Points())
     kept = known.invariants
     return Hunt(cell, kept.mined, len(kept.invariants), len(states), statuses["fired"], statuses["not_fired"])
@@ -166,15 +163,11 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def main() -> int:
     options = parse(sys.argv[1:])
-    rows = []
-    for target in options.targets:
-        set_up(EXAMPLES / target, *filter(None, [PACKS[target]]))
-        with tempfile.TemporaryDirectory(prefix="um-bench-cofi-") as folder:
-            rows.append(row_of(target, options, Path(folder)))
-        print(report(rows[-1:]), file=sys.stderr, flush=True)
-    print(report(rows))
-    measured = [row for row in rows if row.overhead]
-    figures: dict[str, Any] = {row.target: {kind: row.slowdown(kind) for kind in (AGENTS, READING)} for row in measured}
+    rows = measured(
+        options.targets, lambda target: filter(None, [PACKS[target]]), lambda name, folder: row_of(name, options, folder), report
+    )
+    slowed = [row for row in rows if row.overhead]
+    figures: dict[str, Any] = {row.target: {kind: row.slowdown(kind) for kind in (AGENTS, READING)} for row in slowed}
     said = msgspec.to_builtins((options, rows))
     print(json.dumps({"bench": "cofi", **said[0], "slowdown": figures, "rows": said[1]}))
     return 0

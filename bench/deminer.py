@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -23,15 +22,14 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from bench.fcatch import configuration, hunt_of, hunted, only_crashes
+from bench.fcatch import configuration, hunt_of, hunted, measured, only_crashes
 from bench.labels import Tiers, against_labels, flows, quality
 from bench.options import HuntOptions, hunt_options
-from bench.processes import set_up
 from bench.recording import Kind, Recording, recorded, slowdown
 from bench.sieve import cell_of
 from bench.sieve_tables import Cell, Points
 from bench.table import table
-from bench.trace import EXAMPLES, without_agents
+from bench.trace import without_agents
 from undermine import plugins
 from undermine.agent_protocol import AGENTS
 from undermine.analysis.common_data.labels import LABELS
@@ -222,13 +220,9 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def main() -> int:
     options = parse(sys.argv[1:])
-    rows = []
-    for target in options.targets:
-        set_up(EXAMPLES / target, *filter(None, [PACKS[target]]))
-        with tempfile.TemporaryDirectory(prefix="um-bench-deminer-") as folder:
-            rows.append(row_of(target, options, Path(folder)))
-        print(report(rows[-1:]), file=sys.stderr, flush=True)
-    print(report(rows))
+    rows = measured(
+        options.targets, lambda target: filter(None, [PACKS[target]]), lambda name, folder: row_of(name, options, folder), report
+    )
     figures = {row.target: {kind: row.slowdown(kind) for kind in row.recording if kind in GOALS} for row in rows}
     said = msgspec.to_builtins((options, rows, quality(flows())))
     print(json.dumps({"bench": "deminer", **said[0], "slowdown": figures, "flows": said[2], "rows": said[1]}))

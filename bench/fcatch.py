@@ -18,10 +18,10 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -53,6 +53,8 @@ from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir
 from undermine.strategies.fcatch import Fcatch
 
+Measure = TypeVar("Measure")
+"""The row of one target."""
 PACKS: dict[str, dict[str, str]] = {
     "granary": {},
     "pysyncobj": {"version": "0.3.17"},
@@ -305,15 +307,29 @@ def summary(rows: Sequence[Row], options: Options) -> dict[str, Any]:
     return {"bench": "fcatch", **msgspec.to_builtins(options), "figures": figures, "rows": msgspec.to_builtins(rows)}
 
 
+def measured(
+    targets: Iterable[str],
+    releases: Callable[[str], Iterable[str]],
+    row_of: Callable[[str, Path], Measure],
+    report: Callable[[Sequence[Measure]], str],
+) -> list[Measure]:
+    """Measure one target after another, each in a temporary folder. Print the tables of each at once, and those of all at the
+    end."""
+    rows: list[Measure] = []
+    for target in targets:
+        set_up(EXAMPLES / target, *releases(target))
+        with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
+            rows.append(row_of(target, Path(folder)))
+        print(report(rows[-1:]), file=sys.stderr, flush=True)
+    print(report(rows))
+    return rows
+
+
 def main() -> int:
     options = parse(sys.argv[1:])
-    rows = []
-    for target in options.targets:
-        set_up(EXAMPLES / target, *PACKS[target].values())
-        with tempfile.TemporaryDirectory(prefix="um-bench-fcatch-") as folder:
-            rows.append(row_of(target, options, Path(folder)))
-        print(tables.report(rows[-1:]), file=sys.stderr, flush=True)
-    print(tables.report(rows))
+    rows = measured(
+        options.targets, lambda target: PACKS[target].values(), lambda name, folder: row_of(name, options, folder), tables.report
+    )
     print(json.dumps(summary(rows, options)))
     return 1 if any(row.trouble for row in rows) else 0
 

@@ -458,3 +458,17 @@ def test_it_says_which_invariants_it_learnt() -> None:
     list(strategy.propose(told(gossip("NORMAL", "NORMAL", "LEFT"))))
     assert strategy.learnt == ("status[n3] is equal on n1 and n2 (6 messages, 100% of them)",)
     assert learnt_by([strategy]) == {"cofi": strategy.learnt}
+
+
+def test_the_trace_of_a_new_run_is_read_once() -> None:
+    trace, shown = gossip("NORMAL", "NORMAL", "LEFT"), partitioned(("n1", "n2", "tell"))
+    (first, _) = plans(told(trace))
+    given = told(trace, (first, None), others={LASTING: shown})
+    read = []
+
+    def columns(run: int) -> Columns:
+        read.append(run)
+        return given.columns(run)
+
+    assert any(plan.steps[0].until for plan in plans(msgspec.structs.replace(given, columns=columns)))
+    assert sorted(read) == [FAULT_FREE, LASTING]

@@ -100,7 +100,7 @@ class Cofi:
         self.needs = {"loss": Partition(level="network")} if options.loss == "network" else {}
         self.traced = True
         self._options = options
-        self._known: ObservedStates | None = None
+        self._observed: ObservedStates | None = None
         self._ends: dict[int, Point | None] = {}
         self._kinds: dict[tuple[int, State], list[Point]] = {}
         self._remarks = NewRemarks()
@@ -108,7 +108,7 @@ class Cofi:
     @property
     def learnt(self) -> tuple[str, ...]:
         """The invariants between nodes, the best supported first."""
-        kept = self._known.invariants.invariants if self._known else ()
+        kept = self._observed.invariants.invariants if self._observed else ()
         return tuple(f"{invariant.words} ({_support(invariant)})" for invariant in kept)
 
     def remarks(self) -> list[str]:
@@ -118,7 +118,7 @@ class Cofi:
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the next partition of each series that isn't over, the most promising first."""
         self.traced = False  # the fault-free runs are over
-        known = self._learn(history)
+        known = self.known(history)
         tried = _tried(history)
         spent = Counter(_about(trigger) for (trigger, _), runs in tried.items() for _ in runs)
         waiting: list[tuple[float, int, Candidate]] = []
@@ -134,11 +134,11 @@ class Cofi:
 
     def total(self, history: History) -> int:
         """The number of series. Each begins with one partition; how many follow is known only then."""
-        return sum(1 for _ in self._ranked(history, self._learn(history)))
+        return sum(1 for _ in self._ranked(history, self.known(history)))
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield partitions that last; with a run, those whose state it showed after its last fault."""
-        known = self._learn(history)
+        known = self.known(history)
         since = history.fired_ns(after.id) if after else 0
         runs = (after.id,) if after else history.fault_free
         allowed = _allowed(history)
@@ -146,13 +146,14 @@ class Cofi:
             for series in self._series(found, allowed):
                 yield Candidate(_plan(series, None, history), (_why(series),))
 
-    # --- the queue
+    def known(self, history: History) -> ObservedStates:
+        """The invariants of the fault-free runs, and the states of all runs."""
+        if self._observed is None:
+            self._observed = ObservedStates(history, self._options.confidence)
+        self._observed.learn(history.fault_free)
+        return self._observed
 
-    def _learn(self, history: History) -> ObservedStates:
-        if self._known is None:
-            self._known = ObservedStates(history, self._options.confidence)
-        self._known.learn(history.fault_free)
-        return self._known
+    # --- the queue
 
     def _ranked(self, history: History, known: ObservedStates) -> Iterator[tuple[float, _Series]]:
         """All series, in the order in which runs showed their states, with the number of runs that others are ahead."""
@@ -221,7 +222,7 @@ class Cofi:
         if (run, series.state) not in self._kinds:
             names = history.exchanged(run)
             nodes = renamed_nodes(series.fault.nodes, names)
-            shown = self._learn(history).kinds(run, renamed_state(series.state, names), nodes, history.fired_ns(run))
+            shown = self.known(history).kinds(run, renamed_state(series.state, names), nodes, history.fired_ns(run))
             kinds = [kind.renamed(_inverse(names)) for kind in shown]
             begun = series.state.text
             before: Counter[str] = Counter()

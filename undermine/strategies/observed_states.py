@@ -6,6 +6,7 @@ Fault-free runs show which variables of two nodes usually agree. While they disa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from undermine.analysis.agreement.alike import with_first_nodes
@@ -19,6 +20,9 @@ from undermine.model.columns import Columns
 from undermine.model.plan import renamed_nodes
 from undermine.model.point import CLIENT, Point
 from undermine.protocols import History
+
+_TRACES_KEPT = 4
+"""The states of a new run are asked for first, and then the kinds of its messages."""
 
 
 class Disagreement(NamedTuple):
@@ -36,7 +40,7 @@ class ObservedStates:
     """The invariants of the fault-free runs, and the states of any run that violate them."""
 
     def __init__(self, history: History, confidence_min: float) -> None:
-        self._columns = history.columns
+        self._columns = lru_cache(_TRACES_KEPT)(history.columns)
         self._metadata = history.metadata
         self._served = history.served
         self._exits = history.exits
