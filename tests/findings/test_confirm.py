@@ -47,6 +47,14 @@ def test_what_cannot_be_had_is_not_tried_for_ever() -> None:
     assert todo(attempt(again=Rate(2, 1, 4), control=Rate(0, 0, 6))) is None
 
 
+def test_controls_that_keep_the_first_fault_are_counted_apart() -> None:
+    partly = attempt(again=Rate(3, 1), control=Rate(0, 0, 1))
+    kept = msgspec.structs.replace(partly, last_control=Rate(2, 0))
+    assert todo(kept) == (1, "control")
+    assert kept.next_control == (kept.plan.last_control, Rate(2, 0))
+    assert todo(msgspec.structs.replace(partly, last_control=Rate(3, 0))) is None
+
+
 def test_where_no_control_can_run_it_is_decided_without() -> None:
     assert todo(attempt(again=Rate(3, 3)), controllable=False) is None
 

@@ -178,16 +178,42 @@ def test_the_rate_counts_only_re_runs_of_this_plan_that_fired_where_the_first_ru
     assert (found.hits, found.tries, found.elsewhere, found.rate) == (2, 3, 3, "2/3, no control")
 
 
-def test_the_control_counts_where_its_first_moment_came() -> None:
-    two_steps = Plan((*plan(1).steps, *plan(2).steps))
+TWO_STEPS = Plan((*plan(1).steps, *plan(2).steps))
+BOTH = ((0, point()), (1, point()))
+
+
+def test_a_control_counts_if_it_reached_all_moments() -> None:
     (found,) = grouped(
-        outcome(1, "random", "lost", two_steps),
-        outcome(2, "confirm", "lost", two_steps),
-        outcome(3, "control", "", two_steps.control, "not_fired", ((0, point()),)),
-        outcome(4, "control", "", two_steps.control, "not_fired"),
+        outcome(1, "random", "lost", TWO_STEPS, landed=BOTH),
+        outcome(2, "confirm", "lost", TWO_STEPS, landed=BOTH),
+        outcome(3, "control", "", TWO_STEPS.control, landed=BOTH),
+        outcome(4, "control", "", TWO_STEPS.control, "not_fired", ((0, point()),)),
         outcome(5, "control", "", plan(7).control),
     )
     assert (found.rate, found.flaky, found.believed) == ("1/1, 0/1 without the fault", False, True)
+
+
+@pytest.mark.parametrize("symptom", ["", "lost"])
+def test_a_moment_that_needs_the_first_fault_is_controlled_with_it(symptom: str) -> None:
+    """If the first fault is enough, the finding is as true as before."""
+    (found,) = grouped(
+        outcome(1, "random", "lost", TWO_STEPS, landed=BOTH),
+        outcome(2, "confirm", "lost", TWO_STEPS, landed=BOTH),
+        outcome(3, "control", "", TWO_STEPS.control, "not_fired", ((0, point()),)),
+        outcome(4, "control", symptom, TWO_STEPS.last_control, landed=BOTH),
+        outcome(5, "control", "", TWO_STEPS.last_control, "not_fired", ((0, point()),)),
+    )
+    assert found.rate == f"1/1, {bool(symptom):d}/1 without the last fault"
+    assert (found.flaky, found.believed) == (False, True)
+
+
+def test_controls_that_reach_no_moment_say_nothing() -> None:
+    (found,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "lost", plan(1)),
+        outcome(3, "control", "", plan(1).control, "not_fired", ()),
+    )
+    assert found.rate == "1/1, no control"
 
 
 def test_a_control_that_fails_with_whatever_makes_the_finding_flaky() -> None:

@@ -124,12 +124,12 @@ class Confirming:
             self._plan_runner.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
             self._run(kind, attempt.probe)
             return
-        rate = attempt.again if kind is RoundKind.CONFIRM else attempt.control
+        plan, rate = (attempt.plan, attempt.again) if kind is RoundKind.CONFIRM else attempt.next_control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
         what = f"{'confirming' if kind is RoundKind.CONFIRM else 'without the fault'} {number}/{of}"
         data = {"symptom": symptom, "round": kind.value, "number": number, "of": of, "hits": rate.hits}
         self._plan_runner.tell("confirming", f"{what}: {symptom}", **data)
-        self._run(kind, attempt.plan if kind is RoundKind.CONFIRM else attempt.plan.control)
+        self._run(kind, plan)
 
     def _run(self, kind: Rerun, plan: Plan) -> None:
         slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])

@@ -125,9 +125,7 @@ def rate_words(finding: Finding) -> str:
     if not finding.tries:
         return f"no result: in {count(finding.elsewhere, 're-run')} the fault fired elsewhere or not at all"
     said = f"reproduced {finding.hits}/{finding.tries}"
-    if finding.control_tries:
-        said += f", {finding.control_hits}/{finding.control_tries} without the fault"
-    return said
+    return f"{said}, {finding.controls}" if finding.controls else said
 
 
 def judged(findings: Sequence[Finding]) -> list[dict[str, Any]]:

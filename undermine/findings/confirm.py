@@ -50,6 +50,8 @@ class Attempt(msgspec.Struct, frozen=True):
     first: LandedRun
     again: Rate = Rate()
     control: Rate = Rate()
+    last_control: Rate | None = None
+    """The controls that keep all faults but the last; None unless later moments exist only because of the first fault."""
     counted: tuple[LandedRun, ...] = ()
     """Re-runs that fired where the first run did."""
     shown: tuple[LandedRun, ...] = ()
@@ -61,6 +63,13 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def plan(self) -> Plan:
         return self.first.plan
+
+    @property
+    def next_control(self) -> tuple[Plan, Rate]:
+        """The control that is run next, and the results so far."""
+        if self.last_control is None:
+            return self.plan.control, self.control
+        return self.plan.last_control, self.last_control
 
     @property
     def dropped(self) -> bool:
@@ -88,7 +97,7 @@ class Reruns:
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = tuple(run for run in again if fired_alike(run, first) and (shows(run) or lasted_alike(run, first)))
-        held = [run for run in control if _first_step_fired(run)]
+        held = [run for run in control if _reached(run, first)]
         shown = tuple(filter(shows, counted))
         failed = sum(map(shows, held))
         realism, probe = self._realism(first) if not failed else (Realism(), None)
@@ -96,11 +105,17 @@ class Reruns:
             first,
             Rate(len(counted), len(shown), len(again) - len(counted)),
             Rate(len(held), failed, len(control) - len(held)),
+            None if held or not any(map(_began, control)) else self._last_control(first, shows),
             counted,
             shown,
             realism,
             probe,
         )
+
+    def _last_control(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Rate:
+        control = self._made.get((RoundKind.CONTROL, first.plan.last_control.id), [])
+        held = [run for run in control if _reached(run, first)]
+        return Rate(len(held), sum(map(shows, held)), len(control) - len(held))
 
     def _realism(self, first: LandedRun) -> tuple[Realism, Plan | None]:
         if self._lacking is None:
@@ -141,9 +156,14 @@ def lasted_alike(run: LandedRun, first: LandedRun) -> bool:
     return all(seconds.get(lasted.step, 0.0) >= lasted.seconds / 2 for lasted in first.lasted)
 
 
-def _first_step_fired(run: LandedRun) -> bool:
-    """Later steps of a control may never fire, since they may need the effect of the first fault."""
-    return run.status != "broken" and any(step == 0 for step, _ in run.landed)
+def _reached(control: LandedRun, first: LandedRun) -> bool:
+    """Did a control reach all moments of the run that failed?"""
+    return control.status != "broken" and {step for step, _ in control.landed} >= {step for step, _ in first.landed}
+
+
+def _began(control: LandedRun) -> bool:
+    """Did a control reach its first moment, of several? Then the later ones may need the effect of the first fault."""
+    return control.status != "broken" and len(control.plan.steps) > 1 and any(step == 0 for step, _ in control.landed)
 
 
 def best(attempts: Sequence[Attempt]) -> Attempt:
@@ -167,7 +187,7 @@ def next_rerun(
         if not enough:
             return attempt, RoundKind.CONFIRM
         if attempt.again.hits:
-            controlled = attempt.control.enough(wanted) or not has_control(attempt.plan)
+            controlled = attempt.next_control[1].enough(wanted) or not has_control(attempt.plan)
             return None if controlled else (attempt, RoundKind.CONTROL)
         tried += attempt.again.tries > 0
         if tried == PLANS_MAX:

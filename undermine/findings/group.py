@@ -292,6 +292,8 @@ def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verd
         elsewhere=attempt.again.elsewhere,
         control_tries=attempt.control.tries,
         control_hits=attempt.control.hits,
+        last_control_tries=attempt.last_control.tries if attempt.last_control else 0,
+        last_control_hits=attempt.last_control.hits if attempt.last_control else 0,
         variants=tuple(_variants(group.experiments, site(attempt.first))),
         faults=tuple(dict.fromkeys(kind for run in group.experiments for kind in kinds(run))),
         shown_by=shown.run,

@@ -115,8 +115,12 @@ class Finding(msgspec.Struct, frozen=True):
     elsewhere: int = 0
     """Re-runs that prove nothing: the fault fired elsewhere or not at all, or the run broke."""
     control_tries: int = 0
-    """Runs of the control."""
+    """Runs of the control that reached the same moments."""
     control_hits: int = 0
+    last_control_tries: int = 0
+    """The same for controls that keep all faults but the last. They are run if the moment of the last fault exists only because
+    of the others."""
+    last_control_hits: int = 0
     variants: tuple[Variant, ...] = ()
     """Plans for other sites at which faults led to the symptom, most frequent first. They may be other bugs."""
     faults: tuple[str, ...] = ()
@@ -187,6 +191,13 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def _rate_without(self) -> str:
+        return self.controls or ("no control" if self.hits else "")
+
+    @property
+    def controls(self) -> str:
+        """How often it failed without the fault, in words; "" without a control that reached the same moments."""
         if self.control_tries:
             return f"{self.control_hits}/{self.control_tries} without the fault"
-        return "no control" if self.hits else ""
+        if self.last_control_tries:
+            return f"{self.last_control_hits}/{self.last_control_tries} without the last fault"
+        return ""

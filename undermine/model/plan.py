@@ -192,8 +192,13 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def control(self) -> Plan:
         """The control: a plan with a hold in place of each fault."""
-        steps = tuple(msgspec.structs.replace(step, fault=Hold(capability(step.fault))) for step in self.steps)
-        return Plan(steps, self.seed, self.strategy, f"control: {self.why}")
+        return Plan(tuple(map(_held, self.steps)), self.seed, self.strategy, f"control: {self.why}")
+
+    @property
+    def last_control(self) -> Plan:
+        """A control that keeps all faults but the last, for moments that exist only because of them."""
+        steps = (*self.steps[:-1], _held(self.steps[-1]))
+        return Plan(steps, self.seed, self.strategy, f"control of the last fault: {self.why}")
 
     @property
     def id(self) -> str:
@@ -228,6 +233,11 @@ def _digest(steps: tuple[Step, ...], seed: int | None) -> str:
 
 def _typed(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return msgspec.convert(msgspec.to_builtins(steps), tuple[Step, ...])
+
+
+def _held(step: Step) -> Step:
+    """The step with a hold in place of its fault."""
+    return msgspec.structs.replace(step, fault=Hold(capability(step.fault)))
 
 
 def final_at(trigger: Trigger) -> At | None:

@@ -191,17 +191,17 @@ def certainty_of(finding: Finding) -> tuple[str, str]:
     if not finding.hits:
         return f"not reproduced, 0 of {finding.tries}", "never"
     kind = "always" if finding.hits == finding.tries else "sometimes"
-    without = f", 0 of {finding.control_tries} without the fault" if finding.control_tries else ""
+    without = f", {finding.controls.replace('/', ' of ')}" if finding.controls else ""
     return f"reproduced {finding.hits} of {finding.tries}{without}", kind
 
 
 def control_of(finding: Finding) -> str:
-    """The results of re-runs and controls, such as `3/3 with the fault, 0/3 without`."""
+    """The results of re-runs and controls, such as `3/3 with the fault, 0/3 without the fault`."""
     parts = [f"{finding.hits}/{finding.tries} with the fault"] if finding.tries else []
-    if finding.control_tries:
-        parts.append(f"{finding.control_hits}/{finding.control_tries} without")
+    if finding.controls:
+        parts.append(finding.controls)
     elif finding.hits:
-        parts.append("no control was run")
+        parts.append("no control reached the same moments")
     if finding.elsewhere:
         parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire at that point")
     return ", ".join(parts)

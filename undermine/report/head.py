@@ -96,8 +96,8 @@ def sentence(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
 
 
 def _how_sure(believed: Sequence[Finding]) -> str:
-    controlled = sum(f.confirmed and f.control_tries > 0 for f in believed)
-    others = [f for f in believed if not f.control_tries]
+    controlled = sum(f.confirmed and bool(f.controls) for f in believed)
+    others = [f for f in believed if not f.controls]
     kinds = (
         (controlled, "confirmed with a control" if len(believed) == 1 else "confirmed with controls"),
         (sum(0 < f.hits == f.tries for f in others), "reproduced every time"),
