@@ -183,7 +183,7 @@ def look_who_led(s: undermine.Session, client: str) -> None:
 def final(s: undermine.Session) -> None:
     """Every node accepts a write, answers every read, and holds the same state. The first failure ends this attempt."""
     for node in s.nodes:
-        attempt(s, node, "final", "start")  # if the workload did not get that far
+        attempt(s, node, "final", "start")  # if the workload did not get that far, and the node is not back by itself yet
     mark = f"final-{time.monotonic_ns()}"
     s.clients({f"final-{node.id}": lambda node=node: use_in_the_end(s, node, mark) for node in s.nodes})
     s.clients({f"final-{node.id}": lambda node=node: read_all(s, node) for node in s.nodes})

@@ -27,6 +27,8 @@ except ImportError:
 OPERATION_S = 2.5
 AUTO_UNLOCK_S = 4.0
 CONTROL_S = 10.0
+AWAY_S = 2.0
+"""A node that was stopped starts again by itself after this time: the operator may have been cut off meanwhile."""
 CLIENT_THREAD = "client"
 NEVER_HAPPENED = (FAIL_REASON.QUEUE_FULL, FAIL_REASON.MISSING_LEADER, FAIL_REASON.REQUEST_DENIED)
 
@@ -105,7 +107,10 @@ class Node:
         """Start and stop the member on request, in the main thread."""
         self._member = Member(self._options)
         while True:
-            wish, done = self._wishes.get()
+            try:
+                wish, done = self._wishes.get(timeout=None if self._member else AWAY_S)
+            except queue.Empty:
+                wish, done = "start", threading.Event()
             if wish == "stop" and self._member:
                 member, self._member = self._member, None
                 member.stop()
