@@ -39,6 +39,7 @@ from undermine.runtimes import accelerator, jvm_agent
 HERE = Path(__file__).resolve().parent
 ANSWER_TO_THE_END = "gone"
 NODES = ("s1", "s2", "s3")
+TOKENS = {node: f"secret of {node}" for node in NODES}
 
 
 # --- the agents
@@ -235,7 +236,7 @@ class Bench:
         self.controller = Controller(self._plan, NODES)
         (self.folder / "state").unlink(missing_ok=True)
         self.state = SharedState(self.folder / "state", len(steps), ports=True, variables=len(self._slots), nodes=len(NODES))
-        self.server: Server | None = Server(self.controller, self.socket_path, self.state, self.actions)
+        self.server: Server | None = Server(self.controller, self.socket_path, self.state, self.actions, TOKENS)
 
     def _slots_of(self, variable: str) -> dict[str, int]:
         """The slots of a variable of this node, by key."""
@@ -270,6 +271,7 @@ class Bench:
             "trace_dir": str(self.trace_dir),
             "state": str(self.folder / "state"),
             "socket": str(self.socket_path),
+            "token": TOKENS[self.more.get("node", "s1")],
             "dir": str(self.data),
             "paths": [str(self.data)],
             "packages": list(self.kind.packages),

@@ -44,13 +44,18 @@ def test_odd_files_hide_no_bug_and_stop_no_command(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("misdeed", "what"),
-    [("removes_run", "runs/0"), ("replaces_history", "history.jsonl"), ("replaces_state", "state.bin")],
+    [
+        ("removes_run", "was removed, replaced or cut while the run was under way"),
+        ("replaces_history", "history.jsonl was removed, replaced or cut"),
+        ("replaces_state", "state.bin was removed, replaced or cut"),
+        ("cuts_state", "state.bin was removed, replaced or cut"),
+        ("cuts_events", ".events, which its agent writes to, and died of that"),
+    ],
 )
-def test_a_run_whose_folder_a_node_damaged_is_broken(project: Project, misdeed: str, what: str) -> None:
+def test_a_run_whose_files_a_node_damaged_is_broken(project: Project, misdeed: str, what: str) -> None:
     done = project.run("check", "--set", f"behaviour={misdeed},always")
     assert done.returncode == 3, done.stdout + done.stderr
     assert what in done.stdout + done.stderr
-    assert "was removed or replaced while the run was under way" in done.stdout + done.stderr
     project.wait_until_nothing_runs()
 
 
@@ -65,3 +70,13 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept(project: Project) -
     assert lines[-1] == "the last line"
     assert any("bytes left out" in line for line in lines)
     assert os.stat(log).st_size < (1 << 20) + 100
+
+
+def test_attacks_on_the_agents_socket_break_no_run(project: Project) -> None:
+    done = project.run(*HUNT, "--set", "behaviour=attacks_socket,always")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "acknowledged put is lost" in done.stdout
+    assert "broke" not in done.stdout
+    (said,) = {path.read_text() for path in project.results.rglob("socket.agent-error")}
+    assert "without a node's token" in said
+    project.wait_until_nothing_runs()

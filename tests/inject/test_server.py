@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import stat
 import struct
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 
+import undermine.inject.server as server_module
 from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.faults import Crash, Delay, Error, Fault, Hold, Partition, Reboot
@@ -27,8 +29,8 @@ class Agent:
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(str(path))  # without a time limit it waits while the queue of the socket is full
         self.socket.settimeout(HANG_S)
-        self.socket.connect(str(path))
         self.stream = self.socket.makefile("rwb")
 
     def send(self, line: bytes) -> None:
@@ -39,9 +41,10 @@ class Agent:
         self.send(json.dumps(request).encode() + b"\n")
         return json.loads(self.stream.readline())
 
-    def hello(self, node: str = "n1", version: int = VERSION) -> Any:
+    def hello(self, node: str = "n1", version: int = VERSION, **more: Any) -> Any:
         return self.ask(
             type="hello",
+            **more,
             version=version,
             node=node,
             incarnation=1,
@@ -87,7 +90,9 @@ class Recorder:
 class Running:
     """A server of one plan, and the actions that it asked for."""
 
-    def __init__(self, folder: Path, *faults: Fault, until: Trigger | None = None) -> None:
+    def __init__(
+        self, folder: Path, *faults: Fault, until: Trigger | None = None, tokens: dict[str, str] | None = None
+    ) -> None:
         self.path = folder / "s.sock"
         self.state_path = folder / "state.bin"
         self.before = set(threading.enumerate())
@@ -95,7 +100,7 @@ class Running:
         self.controller = Controller(plan, ["n1", "n2"])
         self.state = SharedState(self.state_path, len(faults))
         self.actions = Recorder()
-        self.server = Server(self.controller, self.path, self.state, self.actions)  # type: ignore[arg-type]
+        self.server = Server(self.controller, self.path, self.state, self.actions, tokens)  # type: ignore[arg-type]
         self._agents: list[Agent] = []
 
     def agent(self) -> Agent:
@@ -466,3 +471,90 @@ def test_variables_of_a_dead_node_are_absent_even_if_it_died_while_it_wrote_them
     state.close()
     data = bytearray((tmp_path / "state.bin").read_bytes())
     assert [struct.unpack_from("<IH", data, at + 128 * slot) for slot in range(3)] == [(4, 0xFFFF), (6, 0xFFFF), (4, 4)]
+
+
+# --- peers that are not agents
+
+
+TOKENS = {"n1": "secret-of-n1", "n2": "secret-of-n2"}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Running]:
+    running = Running(tmp_path, Error("EIO", "once"), tokens=TOKENS)
+    yield running
+    running.close()
+
+
+def test_a_peer_with_a_token_speaks_for_its_node_alone(guarded: Running) -> None:
+    agent = guarded.agent()
+    assert agent.hello(token=TOKENS["n1"])["type"] == "welcome"
+    assert agent.claim(0) == {"type": "go"}
+    other = guarded.agent()
+    assert other.hello("n2", token=TOKENS["n2"])["type"] == "welcome"
+    other.send(b'{"type": "claim", "step": 0, "node": "n1", "incarnation": 1, "pid": 7, "seq": 1, "t_ns": 1}\n')
+    assert other.hung_up_on()
+    wait_until(lambda: guarded.server.remarks)
+    assert list(guarded.server.remarks) == ["a peer with the token of n2 spoke for another node; it was not believed"]
+    assert not guarded.server.problems
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type": "lasting", "node": "n1"}\n', b'{"type": "lasting", "token": "guess"}\n', b"noise\n", b'"text"\n', b"[]\n"]
+)
+def test_peers_without_a_token_are_remarked_once_and_break_nothing(guarded: Running, line: bytes) -> None:
+    for _ in range(3):
+        stranger = guarded.agent()
+        stranger.send(line)
+        assert stranger.hung_up_on()
+    wait_until(lambda: guarded.server.remarks)
+    (remark,) = guarded.server.remarks
+    assert "without a node's token" in remark
+    assert not guarded.server.problems
+    assert guarded.agent().hello(token=TOKENS["n1"])["type"] == "welcome"
+
+
+def test_a_flood_of_connections_ends_the_oldest_strangers_only(guarded: Running) -> None:
+    agent = guarded.agent()
+    agent.hello(token=TOKENS["n1"])
+    first = guarded.agent()
+    flood = [guarded.agent() for _ in range(200)]
+    assert first.hung_up_on()
+    assert agent.claim(0) == {"type": "go"}
+    assert guarded.agent().hello("n2", token=TOKENS["n2"])["type"] == "welcome"
+    assert flood
+    assert not guarded.server.problems
+
+
+def test_a_node_has_a_limit_of_connections(guarded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_CONNECTIONS_MAX", 2)
+    for _ in range(2):
+        assert guarded.agent().hello(token=TOKENS["n1"])["type"] == "welcome"
+    third = guarded.agent()
+    third.send(json.dumps({"type": "hello", "token": TOKENS["n1"]}).encode() + b"\n")
+    assert third.hung_up_on()
+    assert guarded.agent().hello("n2", token=TOKENS["n2"])["type"] == "welcome"
+
+
+def test_the_server_survives_without_free_descriptors(guarded: Running) -> None:
+    stranger = guarded.agent()
+    wait_until(lambda: guarded.server._connections)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    waiting = socket.socket(socket.AF_UNIX)
+    lowest = waiting.fileno() + 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        waiting.connect(str(guarded.path))
+        assert stranger.hung_up_on()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        waiting.close()
+    assert guarded.agent().hello(token=TOKENS["n1"])["type"] == "welcome"
+
+
+def test_a_state_file_that_a_node_cut_neither_kills_the_tool_nor_counts_as_whole(start: Start) -> None:
+    running = start(Delay())
+    assert running.state.is_whole
+    running.state_path.write_bytes(b"")
+    running.server.heal()
+    assert not running.state.is_whole

@@ -1,19 +1,23 @@
 """The controller's socket and shared memory: passes agents' requests to the controller and its answers back.
 
 Each connection has one blocking thread, so that a round trip costs tens of microseconds. The socket is a
-file in a folder of mode 0700, so that no other user can reach it. It makes no decisions: the controller does.
+file in a folder of mode 0700, so that no other user can reach it. A connection begins with the token of a node, and
+speaks for that node alone. Others are closed, and never break a run. It makes no decisions: the controller does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hmac
 import json
-import mmap
 import os
 import socket
 import struct
 import threading
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, assert_never
 
@@ -43,11 +47,19 @@ from undermine.model.run import Moment
 _NUMBER = struct.Struct("<I")
 _SLOT = struct.Struct("<IH")
 _LINE_BYTES_MAX = 1 << 20
+_STRANGERS_MAX = 64
+"""Connections that have not shown a token yet. The oldest of more is closed."""
+_CONNECTIONS_MAX = 256
+"""Connections of one node."""
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE_S = 0.05
 _STATE = WIRE.state
 _PORT_SLOT_BYTES = 3
 """The number of a node, and the port from which it has connected."""
 _FIRSTS = 2
 """First halves of a step: of its trigger, and of its `until`."""
+
+_NO_TOKEN = "somebody without a node's token connected to the agents' socket; it was not answered"
 
 
 class SharedState:
@@ -57,30 +69,43 @@ class SharedState:
     """
 
     def __init__(self, path: Path, steps: int, *, ports: bool = False, variables: int = 0, nodes: int = 0) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._file = threading.Lock(), threading.Lock()
         ports_at = _STATE.steps_at + _STATE.step_bytes * max(steps, 1)
         variables_at = ports_at + (_PORT_SLOT_BYTES * _STATE.ports.count if ports else 0)
         firsts_at = variables_at + _STATE.variables.slot_bytes * variables
         size = firsts_at + _FIRSTS * steps * nodes
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.ftruncate(fd, size)
-            self._map = mmap.mmap(fd, size)
-        finally:
-            os.close(fd)
-        _NUMBER.pack_into(self._map, _STATE.ports_at, ports_at if ports else 0)
-        _NUMBER.pack_into(self._map, _STATE.variables_at, variables_at if variables else 0)
-        _NUMBER.pack_into(self._map, _STATE.firsts_at, firsts_at if nodes else 0)
+        self._size = size
+        self._generation = self._stacks = 0
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._fd, size)
+        self._number(_STATE.ports_at, ports_at if ports else 0)
+        self._number(_STATE.variables_at, variables_at if variables else 0)
+        self._number(_STATE.firsts_at, firsts_at if nodes else 0)
         self._variables_at = variables_at
         for slot in range(variables):
-            _SLOT.pack_into(self._map, self._slot_at(slot), 0, _STATE.variables.absent)
-        self._map[0:4] = _STATE.magic.encode()
+            self._write(self._slot_at(slot), _SLOT.pack(0, _STATE.variables.absent))
+        self._write(0, _STATE.magic.encode())
+
+    def _write(self, at: int, data: bytes) -> None:
+        """Write to the file, not to a map of it: a map would kill the tool if a node cut the file."""
+        with self._file:
+            if self._fd >= 0:
+                os.pwrite(self._fd, data, at)
+
+    def _number(self, at: int, number: int) -> None:
+        self._write(at, _NUMBER.pack(number))
+
+    def _read_number(self, at: int) -> int:
+        """A number in the file; 0 if that part of it was cut, or the file is closed."""
+        with self._file:
+            data = os.pread(self._fd, _NUMBER.size, at) if self._fd >= 0 else b""
+        return int.from_bytes(data, "little")
 
     def set_step(self, step: int, state: int) -> None:
-        self._map[_STATE.steps_at + _STATE.step_bytes * step] = state
+        self._write(_STATE.steps_at + _STATE.step_bytes * step, bytes([state]))
 
     def bind_step(self, step: int, place: int) -> None:
-        _NUMBER.pack_into(self._map, _STATE.steps_at + _STATE.step_bytes * step + _STATE.bound_at, place)
+        self._number(_STATE.steps_at + _STATE.step_bytes * step + _STATE.bound_at, place)
 
     def _slot_at(self, slot: int) -> int:
         return self._variables_at + _STATE.variables.slot_bytes * slot
@@ -88,29 +113,36 @@ class SharedState:
     def forget(self, slots: Iterable[int]) -> None:
         """Make the variables in these slots absent. Their node has died, so nobody else writes them."""
         for at in map(self._slot_at, slots):
-            (version,) = _NUMBER.unpack_from(self._map, at)
-            begun = version | 1  # a writer may have died in the middle
-            _NUMBER.pack_into(self._map, at, begun)
-            _SLOT.pack_into(self._map, at, begun, _STATE.variables.absent)
-            _NUMBER.pack_into(self._map, at, (begun + 1) % 2**32 or 2)
+            begun = self._read_number(at) | 1  # a writer may have died in the middle
+            self._number(at, begun)
+            self._write(at, _SLOT.pack(begun, _STATE.variables.absent))
+            self._number(at, (begun + 1) % 2**32 or 2)
 
     def bump(self) -> None:
         with self._lock:
-            (generation,) = _NUMBER.unpack_from(self._map, _STATE.generation_at)
-            _NUMBER.pack_into(self._map, _STATE.generation_at, generation + 1)
+            self._generation += 1
+            self._number(_STATE.generation_at, self._generation)
 
     def ask_for_stacks(self) -> None:
         """Change the number that agents watch if they cannot be asked for their stacks by a signal."""
         with self._lock:
-            self._map[_STATE.stacks_at] = (self._map[_STATE.stacks_at] + 1) % 256
+            self._stacks = (self._stacks + 1) % 256
+            self._write(_STATE.stacks_at, bytes([self._stacks]))
 
     def heal(self) -> None:
         """Change the generation first: an agent that sees that everything is healed must ask which connections to reset."""
         self.bump()
-        self._map[_STATE.healed_at] = 1
+        self._write(_STATE.healed_at, b"\x01")
+
+    @property
+    def is_whole(self) -> bool:
+        """Does the file still have its magic number and its size? A node that cut it, or its agent, died of that."""
+        return os.fstat(self._fd).st_size == self._size and os.pread(self._fd, 4, 0) == _STATE.magic.encode()
 
     def close(self) -> None:
-        self._map.close()
+        with self._file:  # a late request must not write to a descriptor that something else has now
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Actions(Protocol):
@@ -127,16 +159,35 @@ class Actions(Protocol):
     def end(self, instruction: EndFault) -> None: ...
 
 
-class Server:
-    """Answers the agents of one run. The tool carries out its instructions before the agent gets its answer."""
+class _Stranger(Exception):
+    """A peer that has no token, or speaks for another node than its own. The text is a remark for the user."""
 
-    def __init__(self, controller: Controller, socket_path: Path, state: SharedState, actions: Actions) -> None:
+
+class Server:
+    """Answers the agents of one run. The tool carries out its instructions before the agent gets its answer.
+
+    `tokens` are the nodes' tokens. Without them, every peer is believed.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        socket_path: Path,
+        state: SharedState,
+        actions: Actions,
+        tokens: Mapping[str, str] | None = None,
+    ) -> None:
         self._controller = controller
         self._state = state
         self._actions = actions
+        self._tokens = tokens
         self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
+        self._connections: dict[socket.socket, str] = {}
+        """The node of each connection; "" until it has shown a token. In the order of arrival."""
+        self._closed = False
         self.problems: list[str] = []
+        self.remarks: dict[str, None] = {}
+        """Sentences about peers that were not served, each once."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(socket_path))
         os.chmod(socket_path, 0o600)
@@ -162,21 +213,40 @@ class Server:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             connections = list(self._connections)
         for sock in [self._listener, *connections]:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+            _hang_up(sock)
             sock.close()
 
+    # --- connections
+
     def _accept(self) -> None:
-        while True:
+        while not self._closed:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if error.errno not in _FULL:
+                    return
+                self._hang_up_on_strangers(0)
+                time.sleep(_PAUSE_S)  # until threads have closed what they were served
+                continue
             with self._lock:
-                self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection,), name="agent", daemon=True).start()
+                self._connections[connection] = ""
+            self._hang_up_on_strangers(_STRANGERS_MAX)
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="agent", daemon=True).start()
+            except RuntimeError:  # no more threads
+                self._forget(connection)
+                connection.close()
+
+    def _hang_up_on_strangers(self, kept: int) -> None:
+        """Close the oldest connections that have shown no token, but `kept`."""
+        with self._lock:
+            strangers = [connection for connection, node in self._connections.items() if not node]
+            for connection in strangers[: max(0, len(strangers) - kept)]:
+                self.remarks["too many connections to the agents' socket were open; some were closed"] = None
+                _hang_up(connection)
 
     def _serve(self, connection: socket.socket) -> None:
         """Serve one agent's connection until it closes or breaks the protocol."""
@@ -185,18 +255,45 @@ class Server:
             with connection, connection.makefile("rwb") as stream:
                 while line := stream.readline(_LINE_BYTES_MAX):
                     request = json.loads(line)
-                    node = request.get("node", node)
+                    node = self._speaker(connection, request, node)
                     stream.write(json.dumps(self._answer(request, node)).encode() + b"\n")
                     stream.flush()
+        except _Stranger as error:
+            self.remarks[str(error)] = None
         except (ValueError, KeyError, AttributeError, msgspec.ValidationError) as error:
-            self.problems.append(f"the agent of {node or 'an unknown node'} broke the protocol: {error}")
+            if node or self._tokens is None:
+                self.problems.append(f"the agent of {node or 'an unknown node'} broke the protocol: {error}")
+            else:
+                self.remarks[_NO_TOKEN] = None
         except OSError:
             pass  # the node died; its receipt is in its event file
         except Exception as error:  # this thread must not die silently
             self.problems.append(f"a request of {node or 'an unknown node'} failed: {type(error).__name__}: {error}")
         finally:
+            self._forget(connection)
+
+    def _forget(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections.pop(connection, None)
+
+    def _speaker(self, connection: socket.socket, request: dict[str, Any], node: str) -> str:
+        """The node that the connection speaks for: the one whose token its first request has."""
+        if self._tokens is None:
+            return str(request.get("node", node))
+        if not node:
+            shown = str(request.get("token", "")).encode()
+            node = next((n for n, token in self._tokens.items() if hmac.compare_digest(token.encode(), shown)), "")
+            if not node:
+                raise _Stranger(_NO_TOKEN)
             with self._lock:
-                self._connections.discard(connection)
+                self._connections[connection] = node
+                if Counter(self._connections.values())[node] > _CONNECTIONS_MAX:
+                    raise _Stranger(f"{node} opened more than {_CONNECTIONS_MAX} connections as an agent; the others were closed")
+        if request.get("node", node) != node:
+            raise _Stranger(f"a peer with the token of {node} spoke for another node; it was not believed")
+        return node
+
+    # --- requests
 
     def _answer(self, request: dict[str, Any], node: str) -> dict[str, Any]:
         match request["type"]:
@@ -243,3 +340,9 @@ class Server:
                     self._actions.end(instruction)
                 case unknown:
                     assert_never(unknown)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection, also for the thread that reads from it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

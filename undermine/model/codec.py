@@ -374,6 +374,13 @@ def _bytes_of(path: Path) -> bytes:
     return target_files.read_start(path, UNPACKED_BYTES_MAX, CHUNK)
 
 
+def cut_files(trace_dir: Path) -> list[tuple[str, int, str]]:
+    """The event files that somebody has cut: node, incarnation and name of each. Call it before the files are packed."""
+    files = [path for path in target_files.regular_files(trace_dir) if path.suffix == ".events"]
+    cut = [path for path in files if path.stat().st_size % CHUNK or read_agent(path) is None]
+    return [(*_from_name(path.name)[:2], printable(path.name)) for path in cut]
+
+
 def pack(trace_dir: Path) -> None:
     """Compress the event files of a run that has ended: most of their space was never written to."""
     for path in trace_dir.glob("*.events"):

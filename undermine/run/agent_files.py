@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from undermine.analysis.contents import Contents
@@ -40,6 +41,7 @@ class AgentFiles:
         socket_path: Path,
         contents: Contents | None = None,
         *,
+        tokens: Mapping[str, str] = MappingProxyType({}),
         observe_all: bool = False,
         heap: bool = False,
         content: bool = False,
@@ -52,6 +54,7 @@ class AgentFiles:
         self._plan = plan
         self._socket_path = socket_path
         self._contents = contents
+        self._tokens = tokens
         self._observe_all = observe_all
         self._heap = heap
         self._content = content
@@ -91,7 +94,7 @@ class AgentFiles:
             "role": CLIENT,
             "incarnation": 1,
             "nodes": [node.id for node in self._nodes],
-            **self._files(),
+            **self._files(CLIENT),
             "dir": folder,
             "paths": [folder],
             "packages": [],
@@ -106,9 +109,10 @@ class AgentFiles:
             "steps": [],
         }
 
-    def _files(self) -> dict[str, str]:
-        """The files that all agents of a run share."""
-        return {"trace_dir": str(self._run.trace), "state": str(self._run.state), "socket": str(self._socket_path)}
+    def _files(self, node: str) -> dict[str, str]:
+        """The files that all agents of a run share, and the node's token for the socket."""
+        files = {"trace_dir": self._run.trace, "state": self._run.state, "socket": self._socket_path}
+        return {**{name: str(path) for name, path in files.items()}, "token": self._tokens.get(node, "")}
 
     def _for_runtime(self, info: NodeInfo, role: Role) -> dict[str, Any]:
         """The part that differs between runtimes."""
@@ -139,7 +143,7 @@ class AgentFiles:
 
     def _where(self, info: NodeInfo, role: Role) -> dict[str, Any]:
         return {
-            **self._files(),
+            **self._files(info.id),
             "dir": info.dir,
             "paths": self.folders(info),
             "packages": list(role.packages),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,8 +31,8 @@ from undermine.inject.alternatives import expanded
 from undermine.inject.compile import compile_steps, meets_phases, split_variable, variable_slots
 from undermine.inject.controller import Controller, Note
 from undermine.inject.server import Server, SharedState
+from undermine.model import codec
 from undermine.model.baseline import Agreements
-from undermine.model.codec import read_columns
 from undermine.model.errors import UserError
 from undermine.model.faults import row_of
 from undermine.model.plan import HealReason, Plan, loses_power, point_at
@@ -63,6 +65,8 @@ from undermine.userland.workloads import SessionFile, Triggers
 _PORT_TAKEN = "in use"
 """Matches the line in which a node says that its port is taken ("Address already in use"). The run's error quotes it."""
 _GUARDIAN = "the guardian that keeps the nodes"
+_DEATHS_BY_MAPS = (-signal.SIGBUS, -signal.SIGABRT)
+"""How a process ends that touches a part of a mapped file that is gone: Python at once, a JVM by its error handler."""
 _WATCH_S = 0.02
 _MEASURE_S = 0.2
 _SABOTAGE_AFTER_OPS, _SABOTAGE_AFTER_S = 3, 0.5
@@ -113,6 +117,7 @@ class RunInProgress:
             run.state, len(compiled.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
         )
         self._broken = ""
+        self._state_whole = True
         self._guardian_died = False
         self._workload = WorkloadResult()
         self._settling = Settling()
@@ -123,7 +128,8 @@ class RunInProgress:
         self._begun = time.monotonic()
         watched = {"observe_all": conditions.observe_all, "heap": conditions.heap, "content": conditions.content}
         watched |= {"labels": conditions.labels, "survey": conditions.survey}
-        files = AgentFiles(config, run, nodes, compiled, socket_path, contents, **watched)
+        self._tokens = {node: secrets.token_hex(16) for node in (*(info.id for info in nodes), CLIENT)}
+        files = AgentFiles(config, run, nodes, compiled, socket_path, contents, tokens=self._tokens, **watched)
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
         self._disks = self._supervised_disks()
@@ -139,7 +145,7 @@ class RunInProgress:
             self._faults = ToolFaults(compiled, self._cluster, self._slow_down)
             self._saboteur = Saboteur(conditions.sabotage, self._cluster)
             self._health = HealthLog(self._cluster.nodes_with_health, self._cluster.health)
-            self._server = Server(self._controller, socket_path, self._state, self._faults)
+            self._server = Server(self._controller, socket_path, self._state, self._faults, self._tokens)
             ends.pop_all()
 
     # --- slow devices and disks that lose power
@@ -217,7 +223,8 @@ class RunInProgress:
 
     def _why_lost(self) -> str:
         """Why this run cannot be judged if a node has removed a part of its folder; "" if all of it is there."""
-        return "".join(f"{path} was removed or replaced while the run was under way" for path in self._run.lost[:1])
+        lost = self._run.lost or ([] if self._state_whole else [self._run.state])
+        return "".join(f"{path} was removed, replaced or cut while the run was under way" for path in lost[:1])
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -255,6 +262,7 @@ class RunInProgress:
             seed=self._plan.seed,
             history=str(self._run.history),
             socket=str(self._socket_path),
+            token=self._tokens[CLIENT],
             state=str(self._run.state),
             steps=compile_steps(self._expanded.compiled, CLIENT, self._slots),
             params=self._config.params,
@@ -404,7 +412,7 @@ class RunInProgress:
             exits = [(one.node, one.t_ns) for one in tuple(self._cluster.exits)]
             until_ns = time.monotonic_ns()
             end = End(self._healed_ns, self._settled_ns, until_ns, exits)
-            broken = broken_at_end(read_columns(self._run.trace), self._agreements, end)
+            broken = broken_at_end(codec.read_columns(self._run.trace), self._agreements, end)
             self._left_alone_ns = until_ns - self._settled_ns
             if not broken or looked > deadline:
                 break
@@ -439,6 +447,13 @@ class RunInProgress:
         result = self._calls.result("final")
         return "failed", f"{result.get('detail', '')}\n{result.get('trace', '')}"
 
+    def _why_cut(self) -> str:
+        """Why this run cannot be judged if a node has died because it cut a file that its agent maps; "" if none has."""
+        died = {(e.node, e.incarnation) for e in self._cluster.exits if not e.expected and e.code in _DEATHS_BY_MAPS}
+        cut = codec.cut_files(self._run.trace) if died else ()
+        names = [(node, name) for node, incarnation, name in cut if (node, incarnation) in died]
+        return "".join(f"{node} cut {name}, which its agent writes to, and died of that" for node, name in names[:1])
+
     # --- the end
 
     def tear_down(self) -> None:
@@ -459,6 +474,7 @@ class RunInProgress:
         self._health.stop()
         self._health.wait()  # the probes use the network of this run
         self._server.close()
+        self._state_whole = self._state.is_whole
         self._state.close()
         with contextlib.suppress(OSError):
             self._socket_path.unlink()
@@ -467,8 +483,10 @@ class RunInProgress:
     def conclude(self, begun: float, lateness: Lateness, isolation: str) -> RunView:
         if self._guardian_died:
             raise helper_died(_GUARDIAN)
-        self._broken = self._why_lost() or self._broken
+        self._broken = self._why_lost() or self._broken or self._why_cut()
         self._run.restore()
+        if remarks := self._server.remarks:
+            target_files.write_new(self._run.trace / "socket.agent-error", "\n".join(remarks).encode())
         trace, receipts = load_trace(self._run)
         receipts = tuple(sorted(self._as_planned(*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)

@@ -49,6 +49,8 @@ class SessionFile(msgspec.Struct, frozen=True):
     history: str
     socket: str
     state: str
+    token: str = ""
+    """Shows the tool that a claim comes from the workload."""
     steps: list[dict[str, Any]] = []
     params: dict[str, str | int | float | bool] = {}
     command: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ class Triggers:
     def __init__(self, file: SessionFile) -> None:
         self._steps = file.steps
         self._state_path = file.state
+        self._token = file.token
         self._counts: dict[tuple[int, str], int] = {}
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -254,6 +257,7 @@ class Triggers:
     def _claim(self, step: int, half: str, keys: dict[str, str]) -> None:
         request = {
             "type": "claim",
+            "token": self._token,
             "step": step,
             "half": half,
             "node": "client",

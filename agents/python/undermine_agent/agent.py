@@ -116,7 +116,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
     def _hello(self) -> dict:
         hello = self._introduction()
         del hello["role"], hello["ppid"], hello["learns_contents"]
-        return {"type": "hello", **hello}
+        return {"type": "hello", "token": self.config.get("token", ""), **hello}
 
     def _open_file(self) -> None:
         config = self.config

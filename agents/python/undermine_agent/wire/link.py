@@ -6,9 +6,12 @@ that isn't theirs. On any failure the answer is None, and the node continues.
 
 from __future__ import annotations
 
+import sys
+
 from undermine_agent.wire import tinyjson
 
 TIMEOUT_S = 10
+_TIMEOUT = TIMEOUT_S.to_bytes(8, sys.byteorder) + bytes(8)  # a timeval
 _ANSWER_MAX = 1 << 20
 
 
@@ -30,8 +33,10 @@ class Link:
 
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
-            connection.settimeout(TIMEOUT_S)
+            # A socket with a time limit of Python's own would not wait while the queue of the tool's socket is full.
+            connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _TIMEOUT)
             connection.connect(self.path)
+            connection.settimeout(TIMEOUT_S)
             answer = _exchange(connection, self.hello)
             if answer.get("type") != "welcome":
                 return None

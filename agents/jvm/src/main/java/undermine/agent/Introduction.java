@@ -59,6 +59,7 @@ final class Introduction {
     static Map<String, Object> hello(Config config) {
         Map<String, Object> hello = new LinkedHashMap<String, Object>();
         hello.put("type", "hello");
+        hello.put("token", config.token);
         hello.putAll(of(config));
         hello.remove("role");
         hello.remove("ppid");

@@ -19,6 +19,8 @@ public final class Config {
     final String traceDir;
     public final String state;
     public final String socket;
+    /** Shows the tool which node this is. */
+    public final String token;
     public final String dir;
     public final List<String> paths;
     public final List<String> packages;
@@ -54,6 +56,7 @@ public final class Config {
         traceDir = text(json, "trace_dir");
         state = text(json, "state");
         socket = text(json, "socket");
+        token = text(json, "token");
         dir = text(json, "dir");
         paths = list(json, "paths");
         packages = list(json, "packages");
