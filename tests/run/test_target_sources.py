@@ -37,7 +37,7 @@ def found(project: Path, command: str = '"{python} -m pack.net"', packages: str 
     path = project / "undermine.toml"
     path.write_text(CONFIG.format(command=command, packages=packages))
     nodes = [NodeInfo(node, "store", "127.0.0.1", 1, {"main": 1}, str(project / "run" / node)) for node in ("s1", "s2")]
-    told = target_sources(load(path), nodes, {})
+    told = target_sources(load(path), nodes)
     assert told.named == (("pack.net:Peer.send", "msg.send"),)
     return [str(Path(folder).relative_to(project)) for folder in told.folders], dict(told.scripts)
 
@@ -58,5 +58,5 @@ def test_what_the_interpreter_has_itself_is_found(project: Path) -> None:
     path = project / "undermine.toml"
     path.write_text(CONFIG.format(command='"{python} -m json"', packages='["json"]'))
     nodes = [NodeInfo("s1", "store", "127.0.0.1", 1, {"main": 1}, str(project / "run" / "s1"))]
-    (folder,) = target_sources(load(path), nodes, {}).folders
+    (folder,) = target_sources(load(path), nodes).folders
     assert Path(folder, "decoder.py").exists()

@@ -155,8 +155,22 @@ def test_only_agents_of_its_own_are_given_to_a_runtime_to_catch_up_with(monkeypa
     asked: list[str] = []
     monkeypatch.setattr(accelerator, "ensure", asked.append)
     why = accelerator.NOT_BUILT
-    catch_up([agent_of(runtime, executable=f"/{runtime.name}", why_slow=why) for runtime in RUNTIMES.values()])
-    assert asked == ["/python"]
+    catch_up([agent_of(runtime, executable=sys.executable, why_slow=why) for runtime in RUNTIMES.values()])
+    assert asked == [sys.executable]
+
+
+def test_the_tool_runs_no_program_that_only_an_agent_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node could report any program as its interpreter, also one that is called like one or is on the PATH."""
+    monkeypatch.delenv("UNDERMINE_ACCELERATOR", raising=False)
+    ran = tmp_path / "ran"
+    forged = tmp_path / "python3"
+    forged.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    forged.chmod(0o755)
+    for name in (str(forged), "/bin/sh"):
+        agent = agent_of(RUNTIMES["python"], executable=name, why_slow=accelerator.NOT_BUILT)
+        catch_up([agent])
+        assert "not on the PATH" in RUNTIMES["python"].why_slow(agent)
+    assert not ran.exists()
 
 
 def test_it_says_where_its_source_is_or_that_it_cannot(runtime: Runtime, tmp_path: Path) -> None:

@@ -26,5 +26,4 @@ def helpers(config: Config) -> Helpers:
 
 def sources_of(config: Config, run: RunView) -> Sources:
     """The locations of the target's source, as the nodes of a run would import it."""
-    executables = {agent.node: agent.executable for agent in run.trace.agents}
-    return target_sources(config, run.record.nodes, executables)
+    return target_sources(config, run.record.nodes)

@@ -24,9 +24,8 @@ class Sources(msgspec.Struct, frozen=True):
     """The functions that the user declared as logical operations, each with its `op`."""
 
 
-def target_sources(config: Config, nodes: Sequence[NodeInfo], executables: Mapping[str, str]) -> Sources:
-    """The source of every role whose runtime can say where it is. `nodes` are those of a stored run, and `executables` are
-    the interpreters that they ran in, by node."""
+def target_sources(config: Config, nodes: Sequence[NodeInfo]) -> Sources:
+    """The source of every role whose runtime can say where it is. `nodes` are those of a stored run."""
     folders: dict[str, None] = {}
     scripts: dict[str, str] = {}
     named: dict[tuple[str, str], None] = {}
@@ -34,7 +33,7 @@ def target_sources(config: Config, nodes: Sequence[NodeInfo], executables: Mappi
         node = next((node for node in nodes if node.role == role.name), None)
         if node is None:
             continue
-        command = _role_command(config, role, nodes, node, executables.get(node.id, ""))
+        command = _role_command(config, role, nodes, node)
         found = config.runtime(role.name).sources(command)
         if found is None:
             continue
@@ -45,9 +44,7 @@ def target_sources(config: Config, nodes: Sequence[NodeInfo], executables: Mappi
     return Sources(tuple(folders), scripts, tuple(named))
 
 
-def _role_command(
-    config: Config, role: Role, nodes: Sequence[NodeInfo], node: NodeInfo, executable: str
-) -> RoleCommand:
+def _role_command(config: Config, role: Role, nodes: Sequence[NodeInfo], node: NodeInfo) -> RoleCommand:
     """The command of this node, as an example of its role."""
     values = config.values(nodes, node.id, str(Path(node.dir).parent))
     cwd = Path(config.project, render(role.cwd, values))
@@ -57,5 +54,4 @@ def _role_command(
         env=role.environment(values),
         packages=tuple(role.packages),
         paths=tuple(cwd / render(text, values) for text in role.paths),
-        executable=executable,
     )

@@ -4,7 +4,8 @@ The tool does not always know a node's interpreter before the node runs: a comma
 accelerators for all interpreters, and each agent loads the file for its own interpreter or runs without one. The folder is
 named after a hash of the source, so that its files always match this version. Before a node starts, the tool builds for the
 interpreter that its command names, also through the `#!` line of a script. An agent without an accelerator reports its
-interpreter, and `catch_up` builds for it after the first run.
+interpreter, and `catch_up` builds for it after the first run if it is on the tool's own PATH. The tool runs no other
+program that a node names.
 
 Needs a C compiler and the interpreter's header files. Without an accelerator the agent observes the same, but is slower.
 """
@@ -14,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,6 +37,7 @@ _ASK = (
     "'include': [sysconfig.get_path('include'), sysconfig.get_path('platinclude')]}))"
 )
 _OLDEST, _NEWEST = [3, 9], [3, 13]
+PYTHON_NAME = re.compile(r"(python|pypy)[\d.]*", re.ASCII)
 
 NOT_BUILT = "not built for this interpreter"
 """The reason that an agent reports if the folder has no file for its interpreter."""
@@ -82,7 +86,15 @@ def _prepared(python: str | None) -> Path | None:
 def catch_up(agents: Iterable[AgentInfo]) -> None:
     """Build for the Python agents that found no accelerator because their commands do not name their interpreter."""
     for executable in {agent.executable for agent in agents if agent.why_slow == NOT_BUILT}:
-        ensure(executable)
+        if python := _known(executable):
+            ensure(python)
+
+
+def _known(reported: str) -> str | None:
+    """The interpreter on the tool's own PATH that is this file; None if there is none."""
+    names = ("python3", "python", os.path.basename(reported), os.path.basename(os.path.realpath(reported)))
+    pythons = [sys.executable, *(shutil.which(name) for name in names if PYTHON_NAME.fullmatch(name))]
+    return next((python for python in pythons if python and os.path.realpath(python) == os.path.realpath(reported)), None)
 
 
 def why_slow(agent: AgentInfo) -> str:
@@ -93,9 +105,10 @@ def why_slow(agent: AgentInfo) -> str:
         return "UNDERMINE_ACCELERATOR=0"
     if agent.why_slow != NOT_BUILT:
         return agent.why_slow
-    return (
-        ensure(agent.executable).why_not or "its command does not name its interpreter; built now for later runs"
-    )
+    python = _known(agent.executable)
+    if python is None:
+        return "its command does not name its interpreter, which is not on the PATH either; name it in the command"
+    return ensure(python).why_not or "its command does not name its interpreter; built now for later runs"
 
 
 def interpreter_of(command: Sequence[str]) -> str | None:

@@ -41,8 +41,6 @@ class RoleCommand(msgspec.Struct, frozen=True):
     """The packages whose code counts as the target's own."""
     paths: tuple[Path, ...] = ()
     """More folders and files that count as the target's own."""
-    executable: str = ""
-    """The interpreter that a node of this role ran in, as its agent reported it; "" if none did."""
 
 
 class RoleSources(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ def names_python(program: str) -> bool:
     """Is this word of a command an interpreter?"""
     if program == "{python}":
         return True
-    return re.fullmatch(r"(python|pypy)[\d.]*", Path(program).name) is not None
+    return accelerator.PYTHON_NAME.fullmatch(Path(program).name) is not None
 
 
 def _shebang_names_python(path: Path) -> bool:

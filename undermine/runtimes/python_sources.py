@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from undermine.runtimes.accelerator import interpreter_of
 from undermine.runtimes.base import RoleCommand, RoleSources
 
 _ASK_TIMEOUT_S = 20.0
@@ -51,7 +52,7 @@ def _search_path(role: RoleCommand, script: Path | None) -> Iterator[Path]:
     yield script.parent if script is not None else role.cwd
     for folder in filter(None, role.env.get("PYTHONPATH", "").split(os.pathsep)):
         yield role.cwd / folder
-    yield from (role.cwd / folder for folder in _interpreter_path(role.executable or sys.executable, role.env))
+    yield from (role.cwd / folder for folder in _interpreter_path(interpreter_of(role.command) or sys.executable, role.env))
 
 
 def _interpreter_path(python: str, env: Mapping[str, str]) -> Iterable[str]:
