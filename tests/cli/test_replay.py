@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from undermine.campaign.replaying import ReplayedRun, ReplayResult
-from undermine.cli.replay import replay_words, show_replays
+from undermine.cli.replay import _ask_to_run, replay_words, show_replays
+from undermine.exchange import unpacking
+from undermine.exchange.manifest import Manifest
+from undermine.model.errors import UserError
 from undermine.model.faults import Crash
+from undermine.model.finding import Finding
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Verdict
 from undermine.testing import point
@@ -82,3 +89,28 @@ def test_a_failing_control_shows_its_verdict(capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     assert "in 1 of 1 without it" in text
     assert "run 9 without the fault: mine fails: gone" in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_the_commands_of_a_bundle_are_shown_before_the_question(
+    answer: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    finding = Finding(id="F1", symptom="", title="", plan=PLAN, runs=(1,), strategies=(), verdicts=())
+    manifest = Manifest(1, "", finding, "undermine.toml", commands={"kv": ("sh", "-c", HOSTILE)})
+    monkeypatch.setattr(unpacking, "read_manifest", lambda path: manifest)
+    monkeypatch.setattr(sys, "stdin", Terminal(f"{answer}\n"))
+    if answer == "n":
+        with pytest.raises(UserError, match="nothing was unpacked or run"):
+            _ask_to_run(Path("b.undermine"), yes=False)
+    else:
+        _ask_to_run(Path("b.undermine"), yes=False)
+    shown = capfd.readouterr().err
+    assert "sh -c" in shown
+    assert "\x1b" not in shown
+    _ask_to_run(Path("b.undermine"), yes=True)
+    assert not capfd.readouterr().err

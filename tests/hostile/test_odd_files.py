@@ -37,7 +37,7 @@ def test_odd_files_hide_no_bug_and_stop_no_command(project: Project) -> None:
     assert "ERROR said in an odd file" in project.json("logs", finding["id"])["n1.bad%FF %1B[31mred.log"]
     bundle = project.run("bundle", finding["id"], "-o", "found.undermine")
     assert bundle.returncode == 0, bundle.stdout + bundle.stderr
-    replay = project.run("replay", "found.undermine", "--dir", "unpacked")
+    replay = project.run("replay", "found.undermine", "--dir", "unpacked", "--yes")
     assert replay.returncode == 1, replay.stdout + replay.stderr
     project.wait_until_nothing_runs()
 

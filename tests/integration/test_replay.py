@@ -70,15 +70,18 @@ def test_a_bundle_works_in_another_place(hunted: tuple[Project, str], tmp_path: 
     elsewhere = Project(tmp_path)
     for name in ("kv.py", "hunt.py", "undermine.toml"):
         (tmp_path / name).unlink()
-    done = elsewhere.run("replay", "lost.undermine", "-n", "1")
+    asked = elsewhere.run("replay", "lost.undermine", "-n", "1")
+    assert asked.returncode == 2
+    assert "add --yes" in asked.stderr
+    assert not (elsewhere.folder / "lost.undermine.d").exists()
+    done = elsewhere.run("replay", "lost.undermine", "-n", "1", "--yes")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "running the commands and the plug-in file that are in lost.undermine" in done.stdout
     assert RATES.search(done.stdout), done.stdout
     assert "difference" not in done.stdout
-    again = elsewhere.json("replay", "lost.undermine", "-n", "1", "--no-control")
+    again = elsewhere.json("replay", "lost.undermine", "-n", "1", "--no-control", "--yes")
     assert (again["finding"], again["tries"], again["warnings"]) == (finding, 1, [])
     (tmp_path / "lost.undermine.d/project/kv.py").write_text("raise SystemExit('fixed')")
-    refused = elsewhere.run_here("replay", "lost.undermine")
+    refused = elsewhere.run_here("replay", "lost.undermine", "--yes")
     assert refused.returncode == 2
     assert "to run the changed files use -c lost.undermine.d/project" in refused.stderr
 
@@ -104,7 +107,7 @@ def test_a_bundle_that_cannot_run_here_says_why(project: Project, hunted: tuple[
     made = project.run("bundle", finding)
     assert made.returncode == 0, made.stderr
     assert "roles.kv.command" in made.stdout, "the warning that the configuration changed"
-    done = project.run_here("replay", f"{finding}.undermine")
+    done = project.run_here("replay", f"{finding}.undermine", "--yes")
     assert done.returncode == 2
     assert "the bundle cannot run here: " in done.stderr
     assert "no-such-program" in done.stderr

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -69,12 +72,13 @@ def replay(
     ] = None,
     campaign: CampaignOption = "",
     params: SetOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Run the code in a bundle without asking.")] = False,
     json: JsonOption = False,
 ) -> int:
     """Re-run a finding with and without its fault, and print how often it fails.
 
     Exits with 1 if the failure came back, and with 4 if the fault never fired. A replay of a bundle runs the commands and the
-    plug-in file that are in it, so replay only bundles from people you trust.
+    plug-in file that are in it, so replay only bundles from people you trust. It asks first; scripts use `--yes`.
 
     Examples:
 
@@ -87,14 +91,13 @@ def replay(
     by_id = _is_finding(what)
     bundled = not by_id and unpacking.is_bundle(path)
     _check_options(by_id, bundled, folder=folder, config=config, campaign=campaign, variants=variants)
+    if bundled and config is None:
+        _ask_to_run(path, yes=yes)
     with listening(json, title=f"replay {what}") as listener:
         if by_id:
             loaded = load_config(config or HERE, params)
             results = [api.replay(loaded, what, times or 5, campaign, listener, **options)]
         elif bundled:
-            unpacking.read_manifest(path)
-            if config is None and not json:
-                typer.echo(f"running the commands and the plug-in file that are in {what}")
             given = load_config(config, params) if config else None
             own = overrides(params) if config is None else {}
             results = [api.replay_bundle(path, given, times or 5, listener, folder=folder, params=own, **options)]
@@ -107,6 +110,23 @@ def replay(
     else:
         show_replays(results)
     return _exit_code(results)
+
+
+def _ask_to_run(path: Path, *, yes: bool) -> None:
+    """Let the user decide before anything of a bundle runs. Nothing was unpacked yet."""
+    manifest = unpacking.read_manifest(path)
+    if yes:
+        return
+    user = "root" if os.geteuid() == 0 else "you"
+    runs = f"{path} brings a plug-in file and commands, which would run as {user}"
+    if not sys.stdin.isatty():
+        raise UserError(f"{runs}; if you trust them, add --yes, else use -c with a project of your own")
+    out = Console(stderr=True, soft_wrap=True, highlight=False)
+    out.print(f"{plain(runs)}:")
+    for command in manifest.commands.values():
+        out.print(f"  {plain(shlex.join(command))}")
+    if not typer.confirm("Run them?", err=True):
+        raise UserError("nothing was unpacked or run")
 
 
 def _check_options(
