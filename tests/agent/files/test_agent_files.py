@@ -247,3 +247,36 @@ def test_only_its_user_can_read_an_agents_files(tool):
     files = [path for path in tool.trace_dir.iterdir() if path.is_file()]
     assert files
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+OPENERS = """
+    import io, os, tempfile
+
+    def elsewhere(path, flags):
+        return os.open("opened", flags | os.O_CREAT, 0o600)
+
+    def write(file):
+        with file:
+            file.write(b"x")
+
+    write(open("named", "wb", buffering=0, opener=elsewhere))
+    write(io.FileIO("named", "w", opener=elsewhere))
+    os.mkdir("folder")
+    write(tempfile.NamedTemporaryFile(dir="folder", prefix="temporary", buffering=0))
+"""
+
+
+def test_a_file_that_an_opener_opens_is_recorded_instead_of_the_name_that_it_gets(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(OPENERS).ok()
+    seen = [(e.op, os.path.basename(e.resource)) for e in outcome.trace if e.op in ("file.create", "file.open", "file.write")]
+    *opened, created, written = seen
+    assert opened == [
+        ("file.create", "opened"),
+        ("file.write", "opened"),
+        ("file.open", "opened"),
+        ("file.write", "opened"),
+    ]
+    assert (created[0], written[0]) == ("file.create", "file.write")
+    assert created[1] == written[1]
+    assert created[1].startswith("temporary")

@@ -90,7 +90,7 @@ def _hook_open(agent) -> None:
 
     def make(original):
         def open(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
-            if agent.off or isinstance(file, int):
+            if agent.off or isinstance(file, int) or opener is not None:  # an opener opens any file, by a call that is seen
                 return original(file, mode, buffering, encoding, errors, newline, closefd, opener)
             subject = agent.subject(file)
             if subject is None or type(mode) is not str or _is_importing():
@@ -156,7 +156,8 @@ def _hook_raw_open(agent) -> None:
     def make(original):
         def __init__(self, *args, **options):
             file = args[0] if args else options.get("file")
-            if agent.off or isinstance(file, int) or agent.thread_state().busy:
+            opener = args[3] if len(args) > 3 else options.get("opener")
+            if agent.off or isinstance(file, int) or opener is not None or agent.thread_state().busy:
                 return original(self, *args, **options)
             subject = agent.subject(file)
             mode = args[1] if len(args) > 1 else options.get("mode", "r")
