@@ -280,3 +280,29 @@ def test_a_file_that_an_opener_opens_is_recorded_instead_of_the_name_that_it_get
     assert (created[0], written[0]) == ("file.create", "file.write")
     assert created[1] == written[1]
     assert created[1].startswith("temporary")
+
+
+def test_a_file_that_is_sent_through_a_socket_pair_or_a_pipe_is_recorded(tool, any_python):
+    tool.python = any_python
+    outcome = tool.run(
+        """
+        import os, socket
+
+        def send(goal):
+            with open("file", "rb") as file:
+                assert os.sendfile(goal, file.fileno(), 0, 100) == 5
+
+        with open("file", "wb") as file:
+            file.write(b"12345")
+        one, other = socket.socketpair()
+        send(one.fileno())
+        with open("file", "rb") as file:
+            assert one.sendfile(file) == 5
+        assert other.recv(100) == b"12345" * 2
+        readable, writable = os.pipe()
+        send(writable)
+        assert os.read(readable, 100) == b"12345"
+        """
+    ).ok()
+    assert [e.result for e in outcome.of("pipe.write") if e.result] == [5, 5, 5]
+    assert [e.result for e in outcome.of("pipe.read")] == [10, 5]

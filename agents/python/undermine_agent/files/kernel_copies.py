@@ -44,7 +44,8 @@ def _hook(agent, name, op, position, size_of, measure) -> None:
 
 
 def _hook_sendfile(agent) -> None:
-    """Hook `os.sendfile`, to a file or to a socket."""
+    """Hook `os.sendfile`, to a file, a pipe or a socket."""
+    piping = agent.operations["pipe.write"]
     writing, sending, fds = agent.operations["file.write"], agent.operations["net.send"], agent.paths.fds
 
     def make(original):
@@ -53,9 +54,12 @@ def _hook_sendfile(agent) -> None:
             subject = fds.get(fd) if fds and type(fd) is int else None
             if subject is not None:
                 return agent.perform(writing, subject, _number_at(3)(args), int, original, *args, **options)
-            if agent.off or agent.impairments is None or options or len(args) != 4 or agent.thread_state().busy:
+            if agent.off or options or len(args) != 4 or agent.thread_state().busy:
                 return original(*args, **options)
-            sock = _socket_at(agent, fd)
+            end = agent.pipes.of(fd) if agent.pipes is not None else None
+            if end is not None:
+                return agent.pipes.through(piping, end, fd, args[3], int, original, args)
+            sock = _socket_at(agent, fd) if agent.impairments is not None else None
             subject = agent.peers.of(sock) if sock is not None else None
             if subject is None:
                 return original(*args)
