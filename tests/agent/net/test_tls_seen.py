@@ -167,3 +167,37 @@ def test_a_handshake_is_part_of_the_current_operation(tool, any_python, key):
     assert sent == {"handshake": ("net.send", 5), "answer": ("net.send", 6), "unwrapped": ("net.send", 6)}
     exchanged = [row for row in columns.find("net.recv").tolist() if not columns.result[row] and not columns.size[row]]
     assert len(exchanged) == 4
+
+
+PAIR = """
+    import socket, threading
+
+    def serve(raw):
+        connection = serving.wrap_socket(raw, server_side=True)
+        assert connection.recv(10) == b"hello"
+        connection.sendall(b"x" * 1000)
+
+    def ask(raw):
+        connection = asking.wrap_socket(raw, server_hostname="localhost")
+        connection.send(b"hello")
+        count = 0
+        while count < 1000:
+            count += len(connection.recv(4096))
+
+    one, other = socket.socketpair()
+    server = threading.Thread(target=serve, args=(one,))
+    server.start()
+    ask(other)
+    server.join()
+"""
+
+
+def test_the_payload_of_tls_over_a_socket_pair_is_recorded(tool, any_python, key):
+    tool.python = any_python
+    (tool.folder / "key.pem").write_text(key.read_text())
+    outcome = tool.run(CONTEXTS + PAIR).ok()
+    served = [(e.op, e.size, e.result) for e in outcome.trace if e.loc.startswith("__main__:serve#") and "pipe." in e.op]
+    assert served == [("pipe.read", 10, 5), ("pipe.write", 1000, 0)]
+    asked = [(e.op, e.result) for e in outcome.trace if e.loc.startswith("__main__:ask#") and "pipe." in e.op]
+    assert asked[0] == ("pipe.write", 5)
+    assert sum(result for op, result in asked if op == "pipe.read") == 1000

@@ -16,6 +16,7 @@ from undermine_agent.net.transports import closing, counted, length, sending, to
 from undermine_agent.patching.patch import on_class
 
 _BOTH = frozenset(("net.send", "net.recv"))
+_PIPED = {"net.send": "pipe.write", "net.recv": "pipe.read"}  # over a socket pair
 _READ_SIZE = 1024  # the default size of `read`
 _frame = sys._getframe
 
@@ -44,6 +45,7 @@ def _transfer(agent, sendall, op, size_of, measure):
     def make(original):
         nothing = ("drop", "corrupt") if original.__name__ in EXCHANGES else ()
         ends = original.__name__ == "unwrap"
+        piped = agent.operations.get(_PIPED[op]) if original.__name__ not in EXCHANGES else None
         if op == "net.recv":
             original = _unless_reset(agent, sockets.woken(original))
         operation = agent.table.without(op, *nothing)
@@ -53,7 +55,10 @@ def _transfer(agent, sendall, op, size_of, measure):
             encrypts = not agent.off and self._sslobj is not None and _frame(1).f_code is not sendall
             subject = agent.peers.encrypted(self) if encrypts else None
             if subject is None:
-                return original(self, *args, **options)
+                end = agent.pipes.of(self.fileno()) if encrypts and piped and agent.pipes is not None else None
+                if end is None or sockets._gettimeout(self) == 0.0:
+                    return original(self, *args, **options)
+                return agent.perform(piped, end, size_of(*args), measure, original, self, *args, **options)
             waits = sockets._gettimeout(self) != 0.0
             do = sockets.transfer if waits or op == "net.send" else receive
             which, size = operation if waits else at_once, size_of(*args)
