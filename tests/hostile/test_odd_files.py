@@ -73,7 +73,8 @@ def test_of_a_long_output_the_beginning_and_the_end_are_kept(project: Project) -
 
 
 def test_attacks_on_the_agents_socket_break_no_run(project: Project) -> None:
-    done = project.run(*HUNT, "--set", "behaviour=attacks_socket,always")
+    patient = ("--set", "mode=slow")  # the server answers first: clients must not have finished before the tool sees its agent
+    done = project.run(*HUNT, *patient, "--set", "behaviour=attacks_socket,always")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "acknowledged put is lost" in done.stdout
     assert "broke" not in done.stdout
