@@ -9,7 +9,7 @@ import pytest
 from hand_made import MS, Trace
 
 from undermine.analysis.conflicts.awaited import LIMITED
-from undermine.analysis.conflicts.doubts import ALIKE, WHOLE
+from undermine.analysis.conflicts.doubts import WHOLE
 from undermine.analysis.conflicts.left_behind import SEEN
 from undermine.model.columns import Columns
 from undermine.model.faults import Crash, Drop, Error, FaultLimits, Reboot, nodes_of
@@ -216,24 +216,6 @@ def test_doubtful_writes_come_last_and_say_why() -> None:
         "file.write",
     ]
     assert [plan.why.partition("; doubtful: ")[2] for plan in plans] == ["", "", "", "", WHOLE]
-
-
-@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
-def test_an_incomplete_file_that_one_recovery_has_found_is_doubtful_for_all(order: tuple[int, int]) -> None:
-    """The third run finds the file as another caller of the same code has created it."""
-    incomplete = Trace()
-    incomplete.did("file.create", "save", "boot", target="state", resource="/1/state")
-    incomplete.now = 100
-    incomplete.events += crashed().events[-2:]
-    given = told(storing(), crashed())
-    runs = observed(Fcatch(), given)
-    columns = {FAULT_FREE: storing(), 2: crashed(), 3: incomplete}
-    given = msgspec.structs.replace(
-        told(storing(), crashed(), runs), faulty=order, columns=lambda run: Columns.of(columns[run].events)
-    )
-    found = [each.plan for each in Fcatch().propose(given) if isinstance(each, Candidate)]
-    whys = {point_at(plan.steps[0].trigger).get("op"): plan.why.partition("; doubtful: ")[2] for plan in found}
-    assert whys == {"file.create": ALIKE, "file.write": WHOLE}
 
 
 def test_the_remark_counts_doubtful_writes_apart() -> None:

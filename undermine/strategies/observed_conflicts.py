@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from undermine.analysis.conflicts.accesses import Access, Resource
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
-from undermine.analysis.conflicts.doubts import ALIKE
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, crashed_node
@@ -322,8 +321,5 @@ def _crash_after(run: _ObservedRun, pair: LeftBehind, row: int, role: str) -> Mo
 
 
 def _certainty(pair: LeftBehind) -> int:
-    """How much a pair of one run says about the others: a state that went well once is harmless; other rules and most doubts may
-    be chance."""
-    if pair.rule:
-        return 4 if pair.rule == SEEN else 0
-    return 3 if pair.doubt == ALIKE else 1 if pair.doubt else 2
+    """How much a pair of one run says about the others: a state that went well once is harmless; other rules may be chance."""
+    return 3 if pair.rule == SEEN else 0 if pair.rule else 1 if pair.doubt else 2

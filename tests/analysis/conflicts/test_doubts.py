@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from story import Story
 
-from undermine.analysis.conflicts.doubts import ALIKE, ALONE, KEPT, LISTED, OTHER, SETTLED, WHOLE
+from undermine.analysis.conflicts.doubts import ALONE, KEPT, LISTED, OTHER, SETTLED, WHOLE
 from undermine.analysis.conflicts.left_behind import Crashed, LeftBehind, Run, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
@@ -27,24 +28,26 @@ def files(run: Story, number: int, steps: tuple[Step, ...], *, life: int = 1) ->
 
 
 def doubts(
-    written: tuple[Step, ...], read: tuple[Step, ...], program: TargetProgram | None = None, left: tuple[Step, ...] = ()
+    written: tuple[Step, ...], read: tuple[Step, ...], program: TargetProgram | None = None, later: tuple[Step, ...] = ()
 ) -> dict[tuple[str, str, bool], str]:
-    """By function and file of a write, and by the state after or before it: the doubt. A handler writes these files. The
-    restarted node reads those, and has found them in an older state, or as the writes `left` have left them."""
+    """By function and file of a write, and by the state after or before it: the doubt. A handler writes these files, and another
+    one writes later. The restarted node reads those, and has found them in an older state."""
     good, bad = Story(), Story()
     good.did("request", "net.recv", pid=10, node="n1")
     files(good, 1, written)
     good.did("next", "net.recv", pid=10, node="n1")
+    files(good, 1, later)
     files(bad, 2, tuple(("write", path, "old") for op, path, _ in read if op == "open"))
-    files(bad, 2, (*left, ("write", "unrelated", "serve")))
+    files(bad, 2, (("write", "unrelated", "serve"),))
     bad.now += 10
     files(bad, 2, read, life=2)
     good.did("client", "net.send", pid=99, t=0)
-    origins = Origins(good.analysed(("client", "request")))
+    good.did("again", "net.send", pid=99, t=0.5)
+    origins = Origins(good.analysed(("client", "request"), ("again", "next")))
     crashed = Crashed(Run(Origins(bad.analysed())), "n1", 5000)
     run = Run(origins)
     found = left_behind(crashed, [run], Usual([origins.analysis] * 2), program=program)
-    wrote = {pair: run.site(pair.write)[2][0].removeprefix("app:") for pair in found if not pair.rule and pair.run >= 0}
+    wrote = {pair: run.site(pair.write)[2][0].removeprefix("app:") for pair in found if not pair.rule}
     return {(function.removesuffix("#1"), pair.resource.name, pair.after): pair.doubt for pair, function in wrote.items()}
 
 
@@ -76,17 +79,23 @@ def test_records_that_one_function_appends_are_complete() -> None:
     assert other["header", "state", True] == ""
 
 
-def test_a_file_that_recovery_has_found_incomplete_is_doubtful_whoever_left_it() -> None:
-    written: tuple[Step, ...] = (("create", "state", "make#1 app:serve#1"), ("write", "state", "fill"))
-    for other, doubt in (("make", ALIKE), ("copy", "")):
-        found = doubts(written, READ_STATE, left=(("create", "state", f"{other}#1 app:boot#1"),))
-        assert found["make", "state", True] == doubt
+ADDED: Step = ("write", "state", "add#1 app:handle#1")
 
 
-def test_a_file_that_recovery_has_found_incomplete_may_lack_its_other_half() -> None:
-    begun: tuple[Step, ...] = (("create", "state", "make#1 app:serve#1"), ("write", "state", "fill"))
-    found = doubts((*begun, ("write", "epoch", "fill")), READ_BOTH, left=(("create", "state", "make#1 app:boot#1"),))
-    assert found["make", "state", True] == "", "an error may depend on the state and the epoch"
+@pytest.mark.parametrize(
+    ("later", "doubt"),
+    [
+        ((ADDED,), ALONE),
+        ((("open", "state", "add#1 app:handle#1"), ADDED), ""),
+        ((("write", "state", "other#1 app:handle#1"),), ""),
+        ((("write", "other", "add#1 app:handle#1"),), ""),
+        ((), ""),
+    ],
+    ids=["another call adds to it", "it was closed", "another function changes it", "another file", "the same call adds to it"],
+)
+def test_a_log_is_complete_without_records(later: tuple[Step, ...], doubt: str) -> None:
+    written = (("create", "state", "make#1 app:handle#1"), ADDED, ADDED)
+    assert doubts(written, READ_STATE, later=later)["make", "state", True] == doubt
 
 
 def test_two_files_are_one_update() -> None:

@@ -16,7 +16,7 @@ def updates(*objects: str, node: str = "n1", sends: str = "abcdefgh") -> list[Be
     """Each message of a node, after the answer to the one before, changes an object on n2. `sends`: the functions that send."""
     run, links = Story(), []
     for number, name in enumerate(objects):
-        run.did(f"ask{number}", "net.send", pid=10, node=node, at=f"app:{sends[number]}#1")
+        run.did(f"ask{number}", "net.send", pid=10, node=node, at=f"app:{sends[number]}#{number}")
         run.did(f"asked{number}", "net.recv", pid=2, role="master", thread=f"H{number}")
         run.did(f"change{number}", "heap.write", name, pid=2, role="master", thread=f"H{number}")
         run.did(f"answer{number}", "net.send", pid=2, role="master", thread=f"H{number}")

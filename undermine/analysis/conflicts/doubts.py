@@ -16,7 +16,7 @@ from undermine.model.event import functions
 from undermine.program.dependence import Impact, Unknown, meeting
 
 if TYPE_CHECKING:
-    from undermine.analysis.conflicts.left_behind import LeftBehind, Run, State
+    from undermine.analysis.conflicts.left_behind import LeftBehind, Run
 
 KEPT = "the value is only kept"
 OTHER = "no run shows both on the same object"
@@ -24,13 +24,10 @@ SETTLED = "no other message of the node changes the object"
 LISTED = "recovery only lists the folder"
 WHOLE = "the update is complete, or has not begun"
 ALONE = "no error depends on both parts of the update"
-ALIKE = "a recovery that went well has found such a file incomplete"
 
 _SEVERE = frozenset({"raise", "error"})
 
 ImpactsOf = Callable[[Access], tuple[Impact, ...] | Unknown]
-FoundBy = Callable[[Access, Resource], set["State | None"]]
-"""The states of a resource that reads at the place of this one have found in runs that went well."""
 
 
 class Doubts:
@@ -42,10 +39,8 @@ class Doubts:
         reads: Mapping[Resource, Sequence[Access]],
         impacts: ImpactsOf,
         stack: Callable[[Access], tuple[str, ...]],
-        found_by: FoundBy,
     ) -> None:
         self._origins, self._reads, self._impacts, self._stack = origins, reads, impacts, stack
-        self._found_by = found_by
         self._known: dict[tuple[Resource, Resource], bool] = {}
 
     def of(self, run: Run, pair: LeftBehind) -> str:
@@ -78,19 +73,10 @@ class Doubts:
         if not done or not missing:
             return WHOLE
         last = max((access for access in done if access.exact == pair.write.exact), default=None)
-        is_half_written = last is not None and any(_is_half_written(run, last, access) for access in missing)
-        if last and is_half_written and not self._is_known(run, last, pair):
+        if last and any(_is_half_written(run, last, access) for access in missing):
             return ""
         together = ((one.resource, other.resource) for one in done for other in missing if one.exact != other.exact)
-        if any(self._checked_together(*each) for each in together):
-            return ""
-        return ALIKE if is_half_written else ALONE
-
-    def _is_known(self, run: Run, last: Access, pair: LeftBehind) -> bool:
-        """Has the same read found a file that the same code had left like this, whoever called it?"""
-        _, op, stack = run.site(last)
-        states = filter(None, self._found_by(pair.read, pair.resource))
-        return any((op, stack[0], last.effect) == (site[1], site[2][0], effect) for site, _, effect in states)
+        return "" if any(self._checked_together(*each) for each in together) else ALONE
 
     def _parts_of_update(self, run: Run, pair: LeftBehind) -> tuple[list[Access], list[Access]]:
         """The changes of the same work before the crash, and those that it would have done afterwards."""
@@ -140,9 +126,23 @@ class Doubts:
 
 def _is_half_written(run: Run, write: Access, later: Access) -> bool:
     """Is the file incomplete until the later change? A function that writes again and again adds records, and each is complete.
-    A file that is replaced as a whole is complete before and after, unless it is missing in between."""
+    A log is complete without records, too. A file that is replaced as a whole is complete before and after, unless it is missing
+    in between."""
     if later.exact != write.exact:
         return False
     if later.whole:
         return write.effect == "delete"
-    return write.effect != "write" or functions(run.site(later)[2]) != functions(run.site(write)[2])
+    is_other_step = write.effect != "write" or functions(run.site(later)[2]) != functions(run.site(write)[2])
+    return is_other_step and not _is_log(run, write, later)
+
+
+def _is_log(run: Run, write: Access, later: Access) -> bool:
+    """Does the file stay open after the write, and does the function of the later change add to it in another call?"""
+    function = functions(run.site(later)[2])[0]
+    for access in run.accesses_of_file[later.exact]:
+        if access.row > write.row and run.columns.name(access.row) != "file.read":
+            if access.effect != "write" or run.columns.name(access.row) == "file.truncate":
+                return False
+            if functions(run.site(access)[2])[0] == function and not run.is_same_call(write.row, access.row):
+                return True
+    return False

@@ -7,6 +7,7 @@ from its recovery. Pairs that a rule excludes are kept with the name of the rule
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -17,8 +18,10 @@ import numpy as np
 from undermine.analysis.conflicts.accesses import Access, Effect, Resource, accesses
 from undermine.analysis.conflicts.doubts import Doubts
 from undermine.analysis.conflicts.origins import Mask, Origins
+from undermine.analysis.conflicts.polling import NOT_CALLS
 from undermine.analysis.conflicts.recovery import Usual, recovery
 from undermine.model.columns import Columns
+from undermine.model.event import functions
 from undermine.model.point import CLIENT
 from undermine.program.dependence import Impact, Unknown, Why
 from undermine.protocols import TargetProgram, no_program
@@ -30,7 +33,7 @@ PASSING = "the same handler writes it again, whether the other node lives or not
 SEEN = "a recovery that went well has found it in this state"
 
 _OFTEN = 4
-"""Work that sends at least this number of messages from one call stack repeats them."""
+"""Work that sends at least this number of messages through the same functions repeats them."""
 _CONTENT = frozenset({"file.read", "file.map_read"})
 Site = tuple[str, str, tuple[str, ...]]
 """A place in the program: role, operation and call stack."""
@@ -109,6 +112,15 @@ class Run:
         return [access for access in self.accesses if access.changes and access.resource.kind in ("file", "table")]
 
     @cached_property
+    def accesses_of_file(self) -> dict[str, list[Access]]:
+        """By exact name of a file or table: the accesses, by time."""
+        found: dict[str, list[Access]] = {}
+        for access in self.accesses:
+            if access.resource.kind in ("file", "table"):
+                found.setdefault(access.exact, []).append(access)
+        return found
+
+    @cached_property
     def changes_in(self) -> dict[str, list[Access]]:
         """By object: the changes of it and of its attributes and items."""
         found: dict[str, list[Access]] = {}
@@ -118,25 +130,43 @@ class Run:
         return found
 
     def is_repeated(self, row: int) -> bool:
-        """Does its work do this at least `_OFTEN` times, from the same call stack?"""
+        """Does its work do this at least `_OFTEN` times, through the same functions?"""
         if row not in self._repeated:
-            alike, goes_on = self._by_place[self._place(row)], self.origins.goes_on
+            alike, goes_on = self._by_functions[self._functions_of(row)], self.origins.goes_on
             at = bisect(alike, row)
             before, after = alike[max(0, at - _OFTEN) : at - 1], alike[at : at + _OFTEN - 1]
             times = 1 + sum(goes_on(each, row) for each in before) + sum(goes_on(row, each) for each in after)
             self._repeated[row] = times >= _OFTEN
         return self._repeated[row]
 
+    def is_same_call(self, first: int, second: int) -> bool:
+        """Did the thread or task stay in the innermost call that both rows belong to? Calls of other threads are others."""
+        columns, context = self.columns, self.origins.analysis.context
+        if context[first] != context[second]:
+            return False
+        stacks = [columns.stacks[int(columns.stack[row])] for row in (first, second)]
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*map(reversed, stacks), strict=False))
+        shared = [loc for loc, _ in same][::-1]
+        between = np.flatnonzero(context[first:second] == context[first]) + first
+        calls = (row for row in between.tolist() if columns.name(row) not in NOT_CALLS)
+        return not shared or all(list(columns.stacks[int(columns.stack[row])][-len(shared) :]) == shared for row in calls)
+
     @cached_property
-    def _by_place(self) -> dict[tuple[int, int, int], list[int]]:
-        """By thread or task, operation and call stack: the rows, by time."""
-        found: dict[tuple[int, int, int], list[int]] = {}
+    def _by_functions(self) -> dict[tuple[int, int, tuple[str, ...]], list[int]]:
+        """By thread or task, operation and functions of the call stack: the rows, by time."""
+        found: dict[tuple[int, int, tuple[str, ...]], list[int]] = {}
         for row in range(len(self.columns)):
-            found.setdefault(self._place(row), []).append(row)
+            found.setdefault(self._functions_of(row), []).append(row)
         return found
 
-    def _place(self, row: int) -> tuple[int, int, int]:
-        return int(self.origins.analysis.context[row]), int(self.columns.op[row]), int(self.columns.stack[row])
+    def _functions_of(self, row: int) -> tuple[int, int, tuple[str, ...]]:
+        stack = self._functions[int(self.columns.stack[row])]
+        return int(self.origins.analysis.context[row]), int(self.columns.op[row]), stack
+
+    @cached_property
+    def _functions(self) -> list[tuple[str, ...]]:
+        """By number of a call stack: its functions."""
+        return [functions(stack) for stack in self.columns.stacks]
 
     @cached_property
     def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
@@ -208,7 +238,7 @@ class _Finder:
         """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names
         are equal."""
         reads = self._reads()
-        doubts = Doubts(self._run.origins, reads, self._impact, self._source_stack, self._found_by)
+        doubts = Doubts(self._run.origins, reads, self._impact, self._source_stack)
         found: dict[tuple[Resource, Site, Effect, Site, bool], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before, is_first in self._writes():
