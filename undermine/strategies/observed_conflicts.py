@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from undermine.analysis.conflicts.accesses import Access, Resource
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
-from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, Run, left_behind
+from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, crashed_node
+from undermine.analysis.conflicts.run import Run
 from undermine.analysis.conflicts.updates import begun
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse

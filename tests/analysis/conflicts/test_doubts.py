@@ -8,9 +8,10 @@ import pytest
 from story import Story
 
 from undermine.analysis.conflicts.doubts import ALONE, KEPT, LISTED, OTHER, SETTLED, WHOLE
-from undermine.analysis.conflicts.left_behind import Crashed, LeftBehind, Run, left_behind
+from undermine.analysis.conflicts.left_behind import Crashed, LeftBehind, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
+from undermine.analysis.conflicts.run import Run
 from undermine.program import Dependence, Program
 from undermine.protocols import TargetProgram
 

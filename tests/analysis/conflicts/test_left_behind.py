@@ -16,11 +16,11 @@ from undermine.analysis.conflicts.left_behind import (
     SEEN,
     Crashed,
     LeftBehind,
-    Run,
     left_behind,
 )
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual
+from undermine.analysis.conflicts.run import Run
 from undermine.program import Dependence, Program
 from undermine.protocols import TargetProgram
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from story import Story
 
-from undermine.analysis.conflicts.left_behind import Run
 from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.run import Run
 from undermine.analysis.conflicts.updates import Begun, begun
 
 

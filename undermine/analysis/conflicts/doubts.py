@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource
 from undermine.analysis.conflicts.origins import Origins
+from undermine.analysis.conflicts.run import Run
 from undermine.analysis.conflicts.updates import steps
 from undermine.model.event import functions
 from undermine.program.dependence import Impact, Unknown, meeting
 
 if TYPE_CHECKING:
-    from undermine.analysis.conflicts.left_behind import LeftBehind, Run
+    from undermine.analysis.conflicts.left_behind import LeftBehind
 
 KEPT = "the value is only kept"
 OTHER = "no run shows both on the same object"

@@ -7,21 +7,17 @@ from its recovery. Pairs that a rule excludes are kept with the name of the rule
 
 from __future__ import annotations
 
-import itertools
-from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from undermine.analysis.conflicts.accesses import Access, Effect, Resource, accesses
+from undermine.analysis.conflicts.accesses import Access, Effect, Resource
 from undermine.analysis.conflicts.doubts import Doubts
-from undermine.analysis.conflicts.origins import Mask, Origins
-from undermine.analysis.conflicts.polling import NOT_CALLS
+from undermine.analysis.conflicts.origins import Mask
 from undermine.analysis.conflicts.recovery import Usual, recovery
-from undermine.model.columns import Columns
-from undermine.model.event import functions
+from undermine.analysis.conflicts.run import Run, Site, State, looks, state_of
 from undermine.model.point import CLIENT
 from undermine.program.dependence import Impact, Unknown, Why
 from undermine.protocols import TargetProgram, no_program
@@ -32,14 +28,7 @@ HARMLESS = "neither an error nor a message nor a result depends on the read"
 PASSING = "the same handler writes it again, whether the other node lives or not"
 SEEN = "a recovery that went well has found it in this state"
 
-_OFTEN = 4
-"""Work that sends at least this number of messages through the same functions repeats them."""
 _CONTENT = frozenset({"file.read", "file.map_read"})
-Site = tuple[str, str, tuple[str, ...]]
-"""A place in the program: role, operation and call stack."""
-State = tuple[Site, Resource, str]
-"""The state of a resource, named by its last write: the place, the resource, the effect. Files that the same code writes and
-reads are alike, whatever their names."""
 
 
 class LeftBehind(NamedTuple):
@@ -66,135 +55,6 @@ class LeftBehind(NamedTuple):
     """If no rule excludes it: why it is only a guess; "" for a report."""
 
 
-class Run:
-    """One run: its origins and its accesses by resource."""
-
-    def __init__(self, origins: Origins) -> None:
-        self.origins = origins
-        self.columns = origins.analysis.columns
-        self.accesses = accesses(self.columns)
-        self.roles = [process.role for process in self.columns.processes]
-        self._repeated: dict[int, bool] = {}
-
-    def role(self, row: int) -> str:
-        return self.roles[int(self.columns.process[row])]
-
-    def site(self, access: Access) -> Site:
-        """The place of an access that recurs: its role, operation and call stack."""
-        return self._sites[access.row]
-
-    @cached_property
-    def _sites(self) -> dict[int, Site]:
-        """By row. Equal places are one object, so that comparing them is fast."""
-        columns, known = self.columns, dict[tuple[int, int, int], Site]()
-        found: dict[int, Site] = {}
-        for access in self.accesses:
-            row = access.row
-            key = (int(columns.process[row]), int(columns.op[row]), int(columns.stack[row]))
-            if key not in known:
-                known[key] = (self.roles[key[0]], columns.text(key[1]), columns.stacks[key[2]])
-            found[row] = known[key]
-        return found
-
-    @cached_property
-    def effects(self) -> frozenset[tuple[int, str]]:
-        return frozenset((access.row, access.effect) for access in self.accesses)
-
-    @cached_property
-    def last_of_handlers(self) -> frozenset[Access]:
-        """The last change of each object by each handler of a message."""
-        cause = self.origins.analysis.cause
-        last = {(access.exact, int(cause[access.row])): access for access in self.accesses if access.changes}
-        return frozenset(last.values())
-
-    @cached_property
-    def file_changes(self) -> list[Access]:
-        return [access for access in self.accesses if access.changes and access.resource.kind in ("file", "table")]
-
-    @cached_property
-    def accesses_of_file(self) -> dict[str, list[Access]]:
-        """By exact name of a file or table: the accesses, by time."""
-        found: dict[str, list[Access]] = {}
-        for access in self.accesses:
-            if access.resource.kind in ("file", "table"):
-                found.setdefault(access.exact, []).append(access)
-        return found
-
-    @cached_property
-    def changes_in(self) -> dict[str, list[Access]]:
-        """By object: the changes of it and of its attributes and items."""
-        found: dict[str, list[Access]] = {}
-        for access in self.accesses:
-            if access.changes and access.resource.kind == "object":
-                found.setdefault(access.container, []).append(access)
-        return found
-
-    def is_repeated(self, row: int) -> bool:
-        """Does its work do this at least `_OFTEN` times, through the same functions?"""
-        if row not in self._repeated:
-            alike, goes_on = self._by_functions[self._functions_of(row)], self.origins.goes_on
-            at = bisect(alike, row)
-            before, after = alike[max(0, at - _OFTEN) : at - 1], alike[at : at + _OFTEN - 1]
-            times = 1 + sum(goes_on(each, row) for each in before) + sum(goes_on(row, each) for each in after)
-            self._repeated[row] = times >= _OFTEN
-        return self._repeated[row]
-
-    def is_same_call(self, first: int, second: int) -> bool:
-        """Did the thread or task stay in the innermost call that both rows belong to? Calls of other threads are others."""
-        columns, context = self.columns, self.origins.analysis.context
-        if context[first] != context[second]:
-            return False
-        stacks = [columns.stacks[int(columns.stack[row])] for row in (first, second)]
-        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*map(reversed, stacks), strict=False))
-        shared = [loc for loc, _ in same][::-1]
-        between = np.flatnonzero(context[first:second] == context[first]) + first
-        calls = (row for row in between.tolist() if columns.name(row) not in NOT_CALLS)
-        return not shared or all(list(columns.stacks[int(columns.stack[row])][-len(shared) :]) == shared for row in calls)
-
-    @cached_property
-    def _by_functions(self) -> dict[tuple[int, int, tuple[str, ...]], list[int]]:
-        """By thread or task, operation and functions of the call stack: the rows, by time."""
-        found: dict[tuple[int, int, tuple[str, ...]], list[int]] = {}
-        for row in range(len(self.columns)):
-            found.setdefault(self._functions_of(row), []).append(row)
-        return found
-
-    def _functions_of(self, row: int) -> tuple[int, int, tuple[str, ...]]:
-        stack = self._functions[int(self.columns.stack[row])]
-        return int(self.origins.analysis.context[row]), int(self.columns.op[row]), stack
-
-    @cached_property
-    def _functions(self) -> list[tuple[str, ...]]:
-        """By number of a call stack: its functions."""
-        return [functions(stack) for stack in self.columns.stacks]
-
-    @cached_property
-    def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
-        """By place and resource of a read: the states that it found. A listing finds all files in its folder."""
-        found: dict[tuple[Site, Resource], set[State | None]] = {}
-        last: dict[str, State] = {}
-        inside: dict[str, dict[str, Access]] = {}
-        for access in self.accesses:
-            if _looks(self.columns, access):
-                found.setdefault((self.site(access), access.resource.kin), set()).add(last.get(access.exact))
-            if access.effect == "list":
-                for file in inside.get(access.exact, {}).values():
-                    found.setdefault((self.site(access), file.resource.kin), set()).add(_state(self, file))
-            if access.changes:
-                last[access.exact] = _state(self, access)
-                inside.setdefault(access.exact.rpartition("/")[0], {})[access.exact] = access
-        return found
-
-    @cached_property
-    def shared(self) -> frozenset[str]:
-        """The files and keys that several nodes access."""
-        nodes: dict[str, set[str]] = {}
-        for access in self.accesses:
-            if access.resource.kind != "object":
-                nodes.setdefault(access.exact, set()).add(self.origins.node[access.row])
-        return frozenset(exact for exact, found in nodes.items() if len(found) > 1)
-
-
 class Crashed(NamedTuple):
     """A run in which a node was crashed, and that went well."""
 
@@ -219,10 +79,6 @@ def left_behind(
     return list(_Finder(crashed, fault_free, usual, named, program or no_program()).pairs())
 
 
-def _state(run: Run, write: Access) -> State:
-    return run.site(write), write.resource.kin, write.effect
-
-
 class _Finder:
     def __init__(
         self, crashed: Crashed, fault_free: Sequence[Run], usual: Usual, named: Sequence[str], program: TargetProgram
@@ -243,7 +99,7 @@ class _Finder:
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before, is_first in self._writes():
             stays = write.resource.kind != "object" or write in run.last_of_handlers
-            alike = (_state(run, write), write.resource, _tail(write), is_first, stays)
+            alike = (state_of(run, write), write.resource, _tail(write), is_first, stays)
             if alike in seen:
                 continue
             seen.add(alike)
@@ -261,7 +117,7 @@ class _Finder:
 
     def _before(self, run: Run, pair: LeftBehind) -> LeftBehind:
         """The same pair with the state before the write: that of another node's write, or nothing."""
-        return self._with_rule(pair._replace(after=False), _state(run, pair.before) if pair.before else None)
+        return self._with_rule(pair._replace(after=False), state_of(run, pair.before) if pair.before else None)
 
     def _readers(self, write: Access, reads: Mapping[Resource, Sequence[Access]]) -> Iterator[Access]:
         """The reads of the same resource, and for names that come or go, the listings of their folder."""
@@ -274,7 +130,7 @@ class _Finder:
     ) -> LeftBehind:
         exact, restarted = _tail(write) == _tail(read), self._run.origins.node[read.row] == self._crashed.node
         pair = LeftBehind(write.resource, write, True, number, before, read, exact, restarted)
-        return self._with_rule(pair, _state(run, write)) if stays else pair._replace(rule=PASSING)
+        return self._with_rule(pair, state_of(run, write)) if stays else pair._replace(rule=PASSING)
 
     def _with_rule(self, pair: LeftBehind, state: State | None) -> LeftBehind:
         if self._is_reset(pair.read):
@@ -315,7 +171,7 @@ class _Finder:
                 continue
             if name == "file.open" and access.exact not in read and not columns.error[access.row]:
                 continue
-            if _looks(columns, access):
+            if looks(columns, access):
                 alike = found.setdefault(access.resource, {})
                 alike.setdefault((self._run.site(access), access.exact, self._is_reset(access)), access)
         return {resource: list(reads.values()) for resource, reads in found.items()}
@@ -369,7 +225,7 @@ class _Finder:
         """By exact name: the looks of recovery."""
         found: dict[str, list[Access]] = {}
         for access in self._run.accesses:
-            if self._recovery[access.row] and _looks(self._run.columns, access):
+            if self._recovery[access.row] and looks(self._run.columns, access):
                 found.setdefault(access.exact, []).append(access)
         return found
 
@@ -421,11 +277,6 @@ def _changes(run: Run, rows: Mask) -> list[tuple[Access, Access | None, bool]]:
 
 def _better(pair: LeftBehind) -> tuple[bool, bool]:
     return pair.rule != PASSING, pair.exact
-
-
-def _looks(columns: Columns, access: Access) -> bool:
-    """Does it depend on what is there? A folder can be created only once."""
-    return not access.changes or columns.name(access.row) == "file.mkdir"
 
 
 def _tail(access: Access) -> str:

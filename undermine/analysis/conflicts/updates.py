@@ -6,13 +6,11 @@ If the node dies between two of them, recovery finds a part of the update. Never
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource, container_of
+from undermine.analysis.conflicts.run import Run
 from undermine.model.point import CLIENT
-
-if TYPE_CHECKING:
-    from undermine.analysis.conflicts.left_behind import Run
 
 
 class Begun(NamedTuple):
