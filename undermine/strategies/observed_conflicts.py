@@ -15,7 +15,7 @@ from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_message
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, left_behind
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.recovery import Usual, crashed_node
-from undermine.analysis.conflicts.run import Run
+from undermine.analysis.conflicts.run import Path, Run
 from undermine.analysis.conflicts.updates import begun
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.pipeline import analyse
@@ -243,8 +243,10 @@ class ObservedConflicts:
     def _updates_in(self, fault_free: Sequence[int]) -> Iterator[Update]:
         groups: dict[tuple[str, str], dict[Spot, list[Moment]]] = {}
         resources: dict[tuple[str, str], set[Resource]] = {}
-        for run in map(self._run, fault_free):
-            for each in begun(run):
+        runs = [self._run(number) for number in fault_free]
+        repeated = frozenset[Path]().union(*(run.repeated for run in runs))
+        for run in runs:
+            for each in begun(run, repeated):
                 if moment := run.before(each.row):
                     groups.setdefault(each.group, {}).setdefault(moment.spot, []).append(moment)
                     resources.setdefault(each.group, set()).add(each.resource)

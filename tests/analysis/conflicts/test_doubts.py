@@ -29,27 +29,33 @@ def files(run: Story, number: int, steps: tuple[Step, ...], *, life: int = 1) ->
 
 
 def doubts(
-    written: tuple[Step, ...], read: tuple[Step, ...], program: TargetProgram | None = None, later: tuple[Step, ...] = ()
+    written: tuple[Step, ...],
+    read: tuple[Step, ...],
+    program: TargetProgram | None = None,
+    later: tuple[Step, ...] = (),
+    others: tuple[Run, ...] = (),
 ) -> dict[tuple[str, str, bool], str]:
     """By function and file of a write, and by the state after or before it: the doubt. A handler writes these files, and another
     one writes later. The restarted node reads those, and has found them in an older state."""
-    good, bad = Story(), Story()
-    good.did("request", "net.recv", pid=10, node="n1")
-    files(good, 1, written)
-    good.did("next", "net.recv", pid=10, node="n1")
-    files(good, 1, later)
+    bad, run = Story(), handling(written, later)
     files(bad, 2, tuple(("write", path, "old") for op, path, _ in read if op == "open"))
     files(bad, 2, (("write", "unrelated", "serve"),))
     bad.now += 10
     files(bad, 2, read, life=2)
-    good.did("client", "net.send", pid=99, t=0)
-    good.did("again", "net.send", pid=99, t=0.5)
-    origins = Origins(good.analysed(("client", "request"), ("again", "next")))
     crashed = Crashed(Run(Origins(bad.analysed())), "n1", 5000)
-    run = Run(origins)
-    found = left_behind(crashed, [run], Usual([origins.analysis] * 2), program=program)
+    found = left_behind(crashed, [run, *others], Usual([run.origins.analysis] * 2), program=program)
     wrote = {pair: run.site(pair.write)[2][0].removeprefix("app:") for pair in found if not pair.rule}
     return {(function.removesuffix("#1"), pair.resource.name, pair.after): pair.doubt for pair, function in wrote.items()}
+
+
+def handling(written: tuple[Step, ...], later: tuple[Step, ...] = ()) -> Run:
+    """Two messages of a client: their handlers write these files."""
+    run = Story()
+    for number, steps in enumerate((written, later)):
+        run.did(f"request{number}", "net.recv", pid=10, node="n1")
+        files(run, 1, steps)
+        run.did(f"client{number}", "net.send", pid=99, t=number / 2)
+    return Run(Origins(run.analysed(("client0", "request0"), ("client1", "request1"))))
 
 
 READ_STATE: tuple[Step, ...] = (("open", "state", "load"), ("read", "state", "load"))
@@ -97,6 +103,12 @@ ADDED: Step = ("write", "state", "add#1 app:handle#1")
 def test_a_log_is_complete_without_records(later: tuple[Step, ...], doubt: str) -> None:
     written = (("create", "state", "make#1 app:handle#1"), ADDED, ADDED)
     assert doubts(written, READ_STATE, later=later)["make", "state", True] == doubt
+
+
+def test_another_run_may_show_that_a_file_is_a_log() -> None:
+    written = (("create", "state", "make#1 app:handle#1"), ADDED)
+    assert doubts(written, READ_STATE, others=(handling((), written),))["make", "state", True] == ""
+    assert doubts(written, READ_STATE, others=(handling(written, (ADDED,)),))["make", "state", True] == ALONE
 
 
 def test_two_files_are_one_update() -> None:

@@ -12,7 +12,7 @@ from undermine.analysis.conflicts.run import Run
 from undermine.analysis.conflicts.updates import Begun, begun
 
 
-def updates(*objects: str, node: str = "n1", sends: str = "abcdefgh") -> list[Begun]:
+def observed(*objects: str, node: str = "n1", sends: str = "abcdefgh") -> Run:
     """Each message of a node, after the answer to the one before, changes an object on n2. `sends`: the functions that send."""
     run, links = Story(), []
     for number, name in enumerate(objects):
@@ -22,7 +22,12 @@ def updates(*objects: str, node: str = "n1", sends: str = "abcdefgh") -> list[Be
         run.did(f"answer{number}", "net.send", pid=2, role="master", thread=f"H{number}")
         run.did(f"answered{number}", "net.recv", pid=10, node=node)
         links += [(f"ask{number}", f"asked{number}"), (f"answer{number}", f"answered{number}")]
-    found = list(begun(Run(Origins(run.analysed(*links)))))
+    return Run(Origins(run.analysed(*links)))
+
+
+def updates(*objects: str, **more: str) -> list[Begun]:
+    run = observed(*objects, **more)
+    found = list(begun(run, run.repeated))
     assert all(run.columns.name(each.row) == "net.send" for each in found)
     return found
 
@@ -43,6 +48,12 @@ def test_messages_that_come_again_and_again_are_not_steps(sends: str, count: int
     assert len(updates("app:a.x", *["app:a.y"] * 4, sends=sends)) == count
 
 
+def test_another_run_may_show_that_messages_are_repeated() -> None:
+    short, long = (observed("app:a.x", *["app:a.y"] * times, sends="abbbb") for times in (1, 4))
+    assert len(list(begun(short, short.repeated))) == 1
+    assert list(begun(short, long.repeated)) == []
+
+
 def test_clients_never_die() -> None:
     assert updates("app:a.x", "app:a.y", node="client") == []
 
@@ -52,5 +63,5 @@ def test_nobody_finishes_a_change_of_a_key() -> None:
     for name, node in (("take", "n1"), ("submit", "client")):
         command = {"store": "redis:1/0", "kind": "redis", "do": [("SET", ["jobs.all"], ["x"])]}
         run.did(name, "db.write", json.dumps(command), pid=10, node=node)
-    (update,) = begun(Run(Origins(run.analysed())))
+    (update,) = begun(Run(Origins(run.analysed())), ())
     assert (update.row, update.group) == (0, ("store", "jobs.all"))

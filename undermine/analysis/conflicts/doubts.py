@@ -6,12 +6,12 @@ updates leaves a state that a crash of an idle node leaves too. Doubts never exc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource
 from undermine.analysis.conflicts.origins import Origins
-from undermine.analysis.conflicts.run import Run
+from undermine.analysis.conflicts.run import Log, Path, Run
 from undermine.analysis.conflicts.updates import steps
 from undermine.model.event import functions
 from undermine.program.dependence import Impact, Unknown, meeting
@@ -32,16 +32,20 @@ ImpactsOf = Callable[[Access], tuple[Impact, ...] | Unknown]
 
 
 class Doubts:
-    """The doubts about pairs of one run with a crash. `reads`: those of its recovery."""
+    """The doubts about pairs of one run with a crash. `reads`: those of its recovery. A crash cuts work short, so all `runs` say
+    what is a log, and what is repeated."""
 
     def __init__(
         self,
         origins: Origins,
+        runs: Sequence[Run],
         reads: Mapping[Resource, Sequence[Access]],
         impacts: ImpactsOf,
         stack: Callable[[Access], tuple[str, ...]],
     ) -> None:
         self._origins, self._reads, self._impacts, self._stack = origins, reads, impacts, stack
+        self._logs = frozenset[Log]().union(*(run.logs for run in runs))
+        self._repeated = frozenset[Path]().union(*(run.repeated for run in runs))
         self._known: dict[tuple[Resource, Resource], bool] = {}
 
     def of(self, run: Run, pair: LeftBehind) -> str:
@@ -61,7 +65,7 @@ class Doubts:
             return KEPT
         if not pair.exact or pair.resource.name.endswith(SOME_ITEM):
             return OTHER
-        return "" if any(steps(run, pair.write, later=pair.after)) else SETTLED
+        return "" if any(steps(run, pair.write, self._repeated, later=pair.after)) else SETTLED
 
     # --- files of the node itself
 
@@ -74,7 +78,7 @@ class Doubts:
         if not done or not missing:
             return WHOLE
         last = max((access for access in done if access.exact == pair.write.exact), default=None)
-        if last and any(_is_half_written(run, last, access) for access in missing):
+        if last and any(_is_half_written(run, last, access, self._logs) for access in missing):
             return ""
         together = ((one.resource, other.resource) for one in done for other in missing if one.exact != other.exact)
         return "" if any(self._checked_together(*each) for each in together) else ALONE
@@ -125,7 +129,7 @@ class Doubts:
         return not errors[0].isdisjoint(errors[1])
 
 
-def _is_half_written(run: Run, write: Access, later: Access) -> bool:
+def _is_half_written(run: Run, write: Access, later: Access, logs: Collection[Log]) -> bool:
     """Is the file incomplete until the later change? A function that writes again and again adds records, and each is complete.
     A log is complete without records, too. A file that is replaced as a whole is complete before and after, unless it is missing
     in between."""
@@ -134,16 +138,4 @@ def _is_half_written(run: Run, write: Access, later: Access) -> bool:
     if later.whole:
         return write.effect == "delete"
     is_other_step = write.effect != "write" or functions(run.site(later)[2]) != functions(run.site(write)[2])
-    return is_other_step and not _is_log(run, write, later)
-
-
-def _is_log(run: Run, write: Access, later: Access) -> bool:
-    """Does the file stay open after the write, and does the function of the later change add to it in another call?"""
-    function = functions(run.site(later)[2])[0]
-    for access in run.accesses_of_file[later.exact]:
-        if access.row > write.row and run.columns.name(access.row) != "file.read":
-            if access.effect != "write" or run.columns.name(access.row) == "file.truncate":
-                return False
-            if functions(run.site(access)[2])[0] == function and not run.is_same_call(write.row, access.row):
-                return True
-    return False
+    return is_other_step and (later.resource.kin, functions(run.site(later)[2])[0]) not in logs

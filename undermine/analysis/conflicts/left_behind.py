@@ -94,7 +94,7 @@ class _Finder:
         """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names
         are equal."""
         reads = self._reads()
-        doubts = Doubts(self._run.origins, reads, self._impact, self._source_stack)
+        doubts = Doubts(self._run.origins, (self._run, *self._fault_free), reads, self._impact, self._source_stack)
         found: dict[tuple[Resource, Site, Effect, Site, bool], LeftBehind] = {}
         seen: set[tuple[object, ...]] = set()
         for number, run, write, before, is_first in self._writes():

@@ -16,6 +16,10 @@ from undermine.model.event import functions
 
 _OFTEN = 4
 """Work that sends at least this number of messages through the same functions repeats them."""
+Path = tuple[str, str, tuple[str, ...]]
+"""A role, an operation, and the functions of the call stack."""
+Log = tuple[Resource, str]
+"""Files that are alike, and the function that adds to them."""
 Site = tuple[str, str, tuple[str, ...]]
 """A place in the program: role, operation and call stack."""
 State = tuple[Site, Resource, str]
@@ -31,7 +35,6 @@ class Run:
         self.columns = origins.analysis.columns
         self.accesses = accesses(self.columns)
         self.roles = [process.role for process in self.columns.processes]
-        self._repeated: dict[int, bool] = {}
 
     def role(self, row: int) -> str:
         return self.roles[int(self.columns.process[row])]
@@ -69,13 +72,23 @@ class Run:
         return [access for access in self.accesses if access.changes and access.resource.kind in ("file", "table")]
 
     @cached_property
-    def accesses_of_file(self) -> dict[str, list[Access]]:
-        """By exact name of a file or table: the accesses, by time."""
-        found: dict[str, list[Access]] = {}
+    def logs(self) -> frozenset[Log]:
+        """The kinds of files to which a function adds in several calls while they stay open."""
+        found: set[Log] = set()
+        added: dict[str, dict[str, int]] = {}
         for access in self.accesses:
-            if access.resource.kind in ("file", "table"):
-                found.setdefault(access.exact, []).append(access)
-        return found
+            name = self.columns.name(access.row)
+            if access.resource.kind != "file" or name == "file.read":
+                continue
+            if access.effect != "write" or name == "file.truncate":
+                added.pop(access.exact, None)
+                continue
+            rows, function = added.setdefault(access.exact, {}), functions(self.site(access)[2])[0]
+            log = access.resource.kin, function
+            if log not in found and function in rows and not self.is_same_call(rows[function], access.row):
+                found.add(log)
+            rows[function] = access.row
+        return frozenset(found)
 
     @cached_property
     def changes_in(self) -> dict[str, list[Access]]:
@@ -86,15 +99,21 @@ class Run:
                 found.setdefault(access.container, []).append(access)
         return found
 
-    def is_repeated(self, row: int) -> bool:
-        """Does its work do this at least `_OFTEN` times, through the same functions?"""
-        if row not in self._repeated:
-            alike, goes_on = self._by_functions[self._functions_of(row)], self.origins.goes_on
-            at = bisect(alike, row)
-            before, after = alike[max(0, at - _OFTEN) : at - 1], alike[at : at + _OFTEN - 1]
-            times = 1 + sum(goes_on(each, row) for each in before) + sum(goes_on(row, each) for each in after)
-            self._repeated[row] = times >= _OFTEN
-        return self._repeated[row]
+    @cached_property
+    def repeated(self) -> frozenset[Path]:
+        """The paths of messages that change objects elsewhere, if their work sends them at least `_OFTEN` times."""
+        messages = {self.origins.remote(each.row) for changes in self.changes_in.values() for each in changes} - {-1}
+        return frozenset(self.path(message) for message in messages if self._is_repeated(message))
+
+    def _is_repeated(self, row: int) -> bool:
+        alike, goes_on = self._by_path[self._in_context(row)], self.origins.goes_on
+        at = bisect(alike, row)
+        before, after = alike[max(0, at - _OFTEN) : at - 1], alike[at : at + _OFTEN - 1]
+        return 1 + sum(goes_on(each, row) for each in before) + sum(goes_on(row, each) for each in after) >= _OFTEN
+
+    def path(self, row: int) -> Path:
+        """How the program comes to this row, whichever call sites its functions use."""
+        return self.role(row), self.columns.name(row), self._functions[int(self.columns.stack[row])]
 
     def is_same_call(self, first: int, second: int) -> bool:
         """Did the thread or task stay in the innermost call that both rows belong to? Calls of other threads are others."""
@@ -109,16 +128,15 @@ class Run:
         return not shared or all(list(columns.stacks[int(columns.stack[row])][-len(shared) :]) == shared for row in calls)
 
     @cached_property
-    def _by_functions(self) -> dict[tuple[int, int, tuple[str, ...]], list[int]]:
-        """By thread or task, operation and functions of the call stack: the rows, by time."""
-        found: dict[tuple[int, int, tuple[str, ...]], list[int]] = {}
+    def _by_path(self) -> dict[tuple[int, Path], list[int]]:
+        """By thread or task, and path: the rows, by time."""
+        found: dict[tuple[int, Path], list[int]] = {}
         for row in range(len(self.columns)):
-            found.setdefault(self._functions_of(row), []).append(row)
+            found.setdefault(self._in_context(row), []).append(row)
         return found
 
-    def _functions_of(self, row: int) -> tuple[int, int, tuple[str, ...]]:
-        stack = self._functions[int(self.columns.stack[row])]
-        return int(self.origins.analysis.context[row]), int(self.columns.op[row]), stack
+    def _in_context(self, row: int) -> tuple[int, Path]:
+        return int(self.origins.analysis.context[row]), self.path(row)
 
     @cached_property
     def _functions(self) -> list[tuple[str, ...]]:

@@ -5,11 +5,11 @@ If the node dies between two of them, recovery finds a part of the update. Never
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource, container_of
-from undermine.analysis.conflicts.run import Run
+from undermine.analysis.conflicts.run import Path, Run
 from undermine.model.point import CLIENT
 
 
@@ -29,20 +29,20 @@ class Begun(NamedTuple):
         return self.role, container_of(name) if self.resource.kind == "object" else name
 
 
-def steps(run: Run, write: Access, *, later: bool) -> Iterator[Access]:
-    """The changes of the same object, or of a neighbour in the same one, by later or earlier messages of the same work. A message
-    that the work sends again and again, such as a heartbeat, isn't a step: such work never finishes anything."""
+def steps(run: Run, write: Access, repeated: Collection[Path], *, later: bool) -> Iterator[Access]:
+    """The changes of the same object, or of a neighbour in the same one, by later or earlier messages of the same work. A
+    `repeated` message, such as a heartbeat, isn't a step: such work never finishes anything."""
     goes_on, remote = run.origins.goes_on, run.origins.remote
     message = remote(write.row)
     for other in run.changes_in.get(write.container, ()):
         if run.site(other) != run.site(write):
             theirs = remote(other.row)
             first, second = (message, theirs) if later else (theirs, message)
-            if goes_on(first, second) and not run.is_repeated(theirs):
+            if goes_on(first, second) and run.path(theirs) not in repeated:
                 yield other
 
 
-def begun(run: Run) -> Iterator[Begun]:
+def begun(run: Run, repeated: Collection[Path]) -> Iterator[Begun]:
     """The first changes of all updates in several steps, by time. A key of an external store needs one step only: its store is on
     no node, so nobody finishes the work of a node that dies."""
     for access in run.accesses:
@@ -50,14 +50,14 @@ def begun(run: Run) -> Iterator[Begun]:
             continue
         if access.resource.kind == "key" and run.origins.node[access.row] != CLIENT:
             yield Begun(run.role(access.row), access.resource, access.row)
-        if access.resource.kind == "object" and _begins(run, access):
+        if access.resource.kind == "object" and _begins(run, access, repeated):
             message = run.origins.remote(access.row)
             yield Begun(run.role(message), access.resource, message)
 
 
-def _begins(run: Run, write: Access) -> bool:
+def _begins(run: Run, write: Access, repeated: Collection[Path]) -> bool:
     message = run.origins.remote(write.row)
     if message < 0 or run.origins.node[message] == CLIENT or write.resource.name.endswith(SOME_ITEM):
         return False
     stays = write in run.last_of_handlers
-    return stays and any(steps(run, write, later=True)) and not any(steps(run, write, later=False))
+    return stays and any(steps(run, write, repeated, later=True)) and not any(steps(run, write, repeated, later=False))
