@@ -47,6 +47,12 @@ def test_a_signal_is_called_so_and_silence_too() -> None:
     assert verdict.text == "n1 ended by itself with signal 11: it logged nothing"
 
 
+def test_an_exit_with_code_0_is_not_named_by_an_exception_before_it() -> None:
+    log_tail = f"{TRACEBACK}04:57:01 INFO End worker\n"
+    symptom = Exits().check(run_view(exits=(ended(code=0, log_tail=log_tail),))).symptom
+    assert symptom == "server ends by itself with exit code 0: End worker"
+
+
 def test_expected_and_excused_exits_are_not_reported() -> None:
     plan = Plan((Step(At(point()), Error("EIO")),))
     view = run_view(

@@ -56,8 +56,9 @@ def _wrong_exits(run: RunView) -> list[NodeExit]:
 
 
 def _symptom(run: RunView, ended: NodeExit) -> str:
+    """A process that ends with exit code 0 does so on purpose: no exception has ended it."""
     said = last_words(ended.log_tail, ended.node)
-    at = f", at {said.place}" if said.place else ""
+    at = f", at {said.place}" if said.place and ended.code else ""
     return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(said.line)}{at}"
 
 
