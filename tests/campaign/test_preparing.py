@@ -177,6 +177,13 @@ def test_agreements_of_fault_free_runs_are_waited_for_in_benign_runs_and_learnt(
     assert agreeing.runner.agreements.known == (learnt,)
 
 
+def test_variables_that_the_campaign_chose_itself_need_not_agree(agreeing, store) -> None:
+    agreeing.engine.config = msgspec.structs.replace(agreeing.engine.config, auto_variables=True)
+    agreeing.run()
+    assert load_baseline(store.folder).agreements.known == ()
+    assert agreeing.runner.agreed == [0, 0, 0, 0, 0, 0]
+
+
 def test_an_agreement_that_a_benign_run_breaks_is_dropped(agreeing, store) -> None:
     agreeing.runner.picks = lambda plan: bool(plan.steps) and fault_kind(plan.steps[0].fault) == "reboot"
     agreeing.run()

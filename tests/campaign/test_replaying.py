@@ -140,15 +140,28 @@ def test_a_finding_that_needed_only_its_first_step_is_reproduced_with_it(store: 
     assert rates(replaying.finding(found)) == (1, 1, 1, 0, 0, 0)
 
 
-def test_a_control_counts_if_its_first_step_was_reached(store: CampaignStore) -> None:
-    plan = Plan((STEP, STEP))
-
+def test_a_control_that_fails_counts_wherever_it_got(store: CampaignStore) -> None:
     def ends(run: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
         landed = ((0, HERE),) if is_control(run) else ((0, HERE), (1, HERE))
         return "not_fired" if is_control(run) else "fired", "lost", landed
 
     replaying, _ = replay(store, ends, Wanted(1))
-    assert rates(replaying.plan(plan)) == (1, 1, 1, 1, 1, 1)
+    assert rates(replaying.plan(Plan((STEP, STEP)))) == (1, 1, 1, 1, 1, 1)
+
+
+def test_if_no_control_reaches_all_moments_controls_keep_the_first_fault(store: CampaignStore) -> None:
+    plan = Plan((STEP, STEP))
+
+    def ends(run: Plan) -> tuple[RunStatus, str, tuple[tuple[int, Point], ...]]:
+        if is_control(run):
+            return "not_fired", "", ((0, HERE),)
+        return "fired", "lost" if run.steps == plan.steps else "", ((0, HERE), (1, HERE))
+
+    replaying, campaign = replay(store, ends, Wanted(1))
+    result = replaying.plan(plan)
+    assert rates(result) == (1, 1, 1, 0, 1, 1)
+    assert result.last_control
+    assert [kind for kind, _ in campaign.rounds] == ["confirm", "control", "control"]
 
 
 def test_variants_are_run_on_demand(store: CampaignStore) -> None:

@@ -432,6 +432,12 @@ def test_a_node_that_ended_by_itself_excuses_what_follows() -> None:
     assert spans(Error("EIO"), receipts=[hit(0, 1)], exits=(gone,)) == [(1, 2)]
 
 
+def test_a_node_that_its_supervisor_starts_again_excuses_only_its_absence() -> None:
+    repaired = NodeExit("n1", 1, 74, 1, ns(HIT_S + 2), expected=False, restart_after_s=0.5)
+    known = Baseline(recovery_s=0.5)
+    assert spans(Error("EIO"), receipts=[hit(0, 1)], exits=(repaired,), baseline=known) == [(1, 2), (3, 6)]
+
+
 def test_each_step_is_judged_in_its_own_time() -> None:
     receipts = [hit(0, 0, 2), hit(1, 3, 6)]
     first = [op(client, 0.1, 1.9, "unknown") for client in "ab"]

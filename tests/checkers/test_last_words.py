@@ -123,6 +123,15 @@ def test_an_exception_group_ends_with_the_member_that_says_something() -> None:
     assert said.lines[-2:] == ["    gone()", "RuntimeError: gone"]
 
 
+def test_an_exception_that_was_only_handled_is_not_a_cause() -> None:
+    during = "During handling of the above exception, another exception occurred:\n\n"
+    cause = "The above exception was the direct cause of the following exception:\n\n"
+    errors = {"a": "KeyError", "b": "ValueError", "c": "OSError"}
+    parts = [f"{HEAD}{frame(f'/app/{name}.py', 'f')}{error}: no\n\n" for name, error in errors.items()]
+    assert last_words(parts[0] + during + parts[1] + cause + parts[2]).lines[-1] == "caused by ValueError: no, at b.py:f"
+    assert "caused by" not in last_words(parts[0] + cause + parts[1] + during + parts[2]).lines[-1]
+
+
 def test_a_chain_ends_with_its_first_cause() -> None:
     log = (
         f"{HEAD}{frame('/app/disk.py', 'read')}OSError: no space\n\n"

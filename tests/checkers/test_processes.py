@@ -24,7 +24,7 @@ ValueError: bad record 4711 in /var/data/n1/log.17
 def ended(
     node: str = "n1", code: int = 1, t_ns: int = 100, *, log_tail: str = "", expected: bool = False, restarts: bool = False
 ) -> NodeExit:
-    return NodeExit(node, 1, code, 1, t_ns, expected, log_tail, restarts)
+    return NodeExit(node, 1, code, 1, t_ns, expected, log_tail, 1.0 if restarts else None)
 
 
 # --- exits
@@ -65,20 +65,24 @@ def test_expected_and_excused_exits_are_not_reported() -> None:
 
 
 def test_an_exit_that_a_supervisor_repairs_is_a_note() -> None:
-    verdict = Exits().check(run_view(exits=(ended(log_tail=TRACEBACK, restarts=True), ended(restarts=True))))
+    exits = (ended(log_tail=TRACEBACK, restarts=True), ended(code=-11, restarts=True), ended(code=-11, restarts=True))
+    verdict = Exits().check(run_view(exits=exits))
     assert verdict.answer == "pass"
-    assert verdict.note.startswith("server ends by itself with exit code 1: ValueError: bad record <n> in <path>")
+    assert [note.partition(": ")[0] for note in verdict.notes] == [
+        "server ends by itself with exit code 1",
+        "server ends by itself with signal 11",
+    ]
 
 
 def test_an_exit_after_which_the_supervisor_gives_up_is_reported() -> None:
     verdict = Exits().check(run_view(exits=(ended(restarts=True), ended(restarts=True), ended(log_tail="oh no"))))
-    assert verdict.text == "n1 ended by itself with exit code 1 after its supervisor had started it again 2 times: oh no"
+    assert verdict.text == "n1 ended by itself with exit code 1 after its supervisor had started it again (2×): oh no"
 
 
 def test_a_permitted_exit_is_not_noted() -> None:
     plan = Plan((Step(At(point()), Error("EIO")),))
     view = run_view(plan, receipts=(Receipt(0, "n1", "error", 50),), exits=(ended("n1", restarts=True),))
-    assert Exits().check(view).note == ""
+    assert Exits().check(view).notes == ()
 
 
 def test_a_damaged_receipt_excuses_nothing_and_breaks_nothing() -> None:

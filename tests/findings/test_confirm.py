@@ -110,6 +110,9 @@ def test_what_a_plan_leaves_open_may_differ_in_a_re_run() -> None:
     again = LandedRun(2, "confirm", state, state.id, "fired", (Symptom("lost"),), ((0, there),))
     assert fired_alike(again, first), "at which operation a state is noticed is an accident"
     assert not fired_alike(msgspec.structs.replace(again, landed=()), first)
+    whoever = Plan((Step(When((Compare("n1.term", ">", "3"),)), Crash()),))
+    first, again = (msgspec.structs.replace(run, plan=whoever) for run in (first, again))
+    assert not fired_alike(again, first), "the fault hits the node that notices the state"
 
 
 # --- slow devices

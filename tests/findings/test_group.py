@@ -207,6 +207,16 @@ def test_a_moment_that_needs_the_first_fault_is_controlled_with_it(symptom: str)
     assert (found.flaky, found.believed) == (False, True)
 
 
+def test_a_control_that_shows_the_symptom_counts_wherever_it_got() -> None:
+    """It shows it without any fault."""
+    (found,) = grouped(
+        outcome(1, "random", "lost", TWO_STEPS, landed=BOTH),
+        outcome(2, "confirm", "lost", TWO_STEPS, landed=BOTH),
+        outcome(3, "control", "lost", TWO_STEPS.control, "not_fired", ((0, point()),)),
+    )
+    assert (found.rate, found.flaky) == ("1/1, 1/1 without the fault", True)
+
+
 def test_controls_that_reach_no_moment_say_nothing() -> None:
     (found,) = grouped(
         outcome(1, "random", "lost", plan(1)),

@@ -500,7 +500,16 @@ def test_a_peer_with_a_token_speaks_for_its_node_alone(guarded: Running) -> None
 
 
 @pytest.mark.parametrize(
-    "line", [b'{"type": "lasting", "node": "n1"}\n', b'{"type": "lasting", "token": "guess"}\n', b"noise\n", b'"text"\n', b"[]\n"]
+    "line",
+    [
+        b'{"type": "lasting", "node": "n1"}\n',
+        b'{"type": "lasting", "token": "guess"}\n',
+        b"noise\n",
+        b'"text"\n',
+        b"[]\n",
+        b"[" * 100_000 + b"\n",
+    ],
+    ids=["no token", "wrong token", "noise", "text", "list", "deep"],
 )
 def test_peers_without_a_token_are_remarked_once_and_break_nothing(guarded: Running, line: bytes) -> None:
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import importlib
 import importlib.util
@@ -174,6 +175,18 @@ def test_packed_files_hold_the_same_events_and_are_smaller(tmp_path: Path) -> No
     after = codec.read_trace(trace_dir)
     assert after[0].events == before[0].events
     assert after[1] == before[1]
+
+
+def test_events_stay_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> None:
+        path.write_bytes(content[:10])
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    (tmp_path / "n1.1.7.events").write_bytes(b"events")
+    monkeypatch.setattr(codec.target_files, "write_new", full)
+    with pytest.raises(OSError, match="no space"):
+        codec.pack(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["n1.1.7.events"]
 
 
 def test_damaged_packed_files_are_reported(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_the_most_certain_finding_comes_first(good: Page) -> None:
         "step 1 of 1 never reached its trigger",
         "reproduced 5 of 5, 0 of 5 without the fault",
         "5/5 with the fault, 0/5 without the fault",
-        "3/5 with the fault, no control reached the same moments",
+        "3/5 with the fault, no control",
         "None of 5 re-runs with the long wait showed it again.",
         "Timeline run 7",
         "granary.durable:replace_file#4",

@@ -214,7 +214,7 @@ def test_replaced_verdicts_leave_nothing_of_the_old_ones(store: CampaignStore) -
 
 def test_notes_of_passing_runs_are_listed_once_with_their_runs(store: CampaignStore) -> None:
     slots = store.write_round("random", [plan(number) for number in range(4)])
-    noted = Verdict("pass", note="w ends", checker="exits")
+    noted = Verdict("pass", notes=("w ends",), checker="exits")
     first, _, second, _ = (
         do(store, slot, verdicts=said)
         for slot, said in zip(slots, [(noted,), (noted, verdict("b", "fail")), (noted,), (verdict("a"),)], strict=True)

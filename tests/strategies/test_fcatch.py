@@ -144,7 +144,7 @@ def test_work_that_no_recovery_took_up_again_is_interrupted_too() -> None:
     assert isinstance(plan.steps[0].fault, Crash)
     assert plan.steps[0].trigger == At(point_at(plan.steps[0].trigger), "before")
     assert point_at(plan.steps[0].trigger).get("loc") == "app:first#1"
-    assert strategy.remarks() == ["more runs to learn from: no recovery has read what 1 updates change"]
+    assert strategy.remarks() == ["more runs to learn from (1): no recovery has read what an update changes"]
     assert strategy.heap
     done = PastRun(200, 1, 0, plan, "fired", False, covered=True)
     assert learning(strategy, faulty, (*runs, done)) == [], "once is enough"

@@ -83,6 +83,8 @@ def replay_bundle(
     if config is None:
         unpacked = unpack(path, folder or Path(f"{path.name}.d"))
         manifest, config = unpacked.manifest, _load_bundled(unpacked, params or {})
+        if {name: role.command for name, role in config.roles.items()} != manifest.commands:
+            raise UserError(f"{path} was changed: its configuration has other commands than it shows")
     else:
         manifest = read_manifest(path)
     warnings = differences(manifest, choose(config.run.isolation).mode)

@@ -126,7 +126,8 @@ class Confirming:
             return
         plan, rate = (attempt.plan, attempt.again) if kind is RoundKind.CONFIRM else attempt.next_control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
-        what = f"{'confirming' if kind is RoundKind.CONFIRM else 'without the fault'} {number}/{of}"
+        without = "without the last fault" if attempt.last_control else "without the fault"
+        what = f"{'confirming' if kind is RoundKind.CONFIRM else without} {number}/{of}"
         data = {"symptom": symptom, "round": kind.value, "number": number, "of": of, "hits": rate.hits}
         self._plan_runner.tell("confirming", f"{what}: {symptom}", **data)
         self._run(kind, plan)

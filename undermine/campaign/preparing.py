@@ -97,6 +97,13 @@ class Preparing:
         """Everything that nodes agree about at rest: as learnt, or, before the benign runs, as the fault-free runs show it."""
         if self._learnt():
             return load_baseline(self._store.folder).agreements
+        return self._shown_agreements()
+
+    def _shown_agreements(self) -> Agreements:
+        """Everything that nodes agree about at rest in the fault-free runs. Nobody has said that they must agree about variables
+        that the campaign has chosen itself, so these don't count."""
+        if self._config.auto_variables:
+            return Agreements()
         return agreements_of(self._views(RoundKind.BASELINE), self._config.metadata)
 
     @property
@@ -215,7 +222,7 @@ class Preparing:
 
     def learn(self) -> Baseline:
         """Learn the baseline from the runs that passed so far, and store it for checkers, reports and later sessions."""
-        agreements = agreements_of(self._views(RoundKind.BASELINE), self._config.metadata)
+        agreements = self._shown_agreements()
         baseline = learn(self._views(RoundKind.BASELINE), self._views(RoundKind.BENIGN), self._failed_as(), agreements)
         self._engine.runner.agreements = baseline.agreements
         save_baseline(self._store.folder, baseline)

@@ -49,6 +49,8 @@ class ReplayResult(msgspec.Struct, frozen=True):
     control_tries: int = 0
     control_fired: int = 0
     control_hits: int = 0
+    last_control: bool = False
+    """Do its controls keep all faults but the last, because no other control reached all moments?"""
     runs: tuple[ReplayedRun, ...] = ()
     variants: tuple[ReplayResult, ...] = ()
     folder: str = ""
@@ -103,8 +105,13 @@ class Replaying:
         """Run a plan; if `expected` isn't empty, only runs whose steps fired there count."""
         with_fault, without = self._kinds
         runs = [self._judge(j, "fault", expected) for j in self._run(with_fault, plan)]
+        last_control = False
         if self._wanted.control and plan.steps:
-            runs += [self._judge(j, "control", ()) for j in self._run(without, plan.control)]
+            controls = [self._judge(j, "control", expected) for j in self._run(without, plan.control)]
+            last_control = len(plan.steps) > 1 and not any(run.counted for run in controls)
+            if last_control:  # the later moments may exist only because of the first fault
+                controls = [self._judge(j, "control", expected) for j in self._run(without, plan.last_control)]
+            runs += controls
         counted = [run for run in runs if run.counted]
         hits = [run.symptoms for run in counted if run.kind == "fault" and run.symptom]
         return ReplayResult(
@@ -117,6 +124,7 @@ class Replaying:
             control_tries=sum(run.kind == "control" for run in runs),
             control_fired=sum(run.kind == "control" for run in counted),
             control_hits=sum(run.kind == "control" and bool(run.symptom) for run in counted),
+            last_control=last_control,
             runs=tuple(runs),
             folder=str(self._store.folder),
         )
@@ -145,8 +153,9 @@ class Replaying:
         symptom = judged.symptom if plan.steps else symptom_of(judged.verdicts)
         if judged.status == "broken":
             counted = False
-        elif kind == "control":  # later steps may need the effect of the first fault
-            counted = any(step == 0 for step, _ in landed)
+        elif kind == "control":
+            wanted = {step for step, _ in expected} or set(range(len(plan.steps)))
+            counted = {step for step, _ in landed} >= wanted or (bool(landed) and bool(symptom))
         else:
             counted = as_planned(landed, plan) == as_planned(expected, plan) if expected else bool(landed) or not plan.steps
         reason = judged.reason

@@ -199,8 +199,12 @@ def _python(block: Sequence[str]) -> dict[str, object]:
         return {}
     header = block[0].strip() if starts[0] else ""
     found = _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, raised[1]))
-    if len(starts) > 1 and any(_DIRECT_CAUSE.match(line) for line in block):
-        cause, at = _traceback(block[starts[0] : starts[1]])
+    causes = [number for number in range(1, len(starts)) if _DIRECT_CAUSE.match(block[starts[number] - 1])]
+    if causes and causes[-1] == len(starts) - 1:
+        first = len(starts) - 1
+        while first in causes:
+            first -= 1
+        cause, at = _traceback(block[starts[first] : starts[first + 1]])
         found["cause"] = printable(f"{cause}, at {at}" if at else cause, _SAYS_MAX)
     return found
 

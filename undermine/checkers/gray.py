@@ -239,7 +239,10 @@ def _excused(run: RunView) -> Iterable[tuple[int, int]]:
             if (down_s := restart_after_s(planned.fault)) is not None:
                 over_ns = begin_ns + int(1e9 * down_s)
             yield begin_ns, min(over_ns + recovery_ns, healed_ns)
-    yield from ((e.t_ns, healed_ns) for e in run.record.exits if not e.expected and e.t_ns < healed_ns)
+    for ended in run.record.exits:
+        if not ended.expected and ended.t_ns < healed_ns:
+            back_ns = ended.t_ns + int(1e9 * ended.restart_after_s) if ended.restart_after_s is not None else healed_ns
+            yield ended.t_ns, min(back_ns + recovery_ns, healed_ns)
 
 
 def _without(window: Window, excused: Iterable[tuple[int, int]]) -> list[Window]:

@@ -32,11 +32,11 @@ class Exits(BuiltinChecker):
         wrong = _wrong_exits(run)
         restarted = [e for e in run.record.exits if e.restarts and not exit_allowed(run, e)]
         if not wrong:
-            return Verdict.ok(note=_symptom(run, restarted[0]) if restarted else "")
+            return Verdict.ok(notes=list(dict.fromkeys(_symptom(run, ended) for ended in restarted)))
         first = wrong[0]
         said = last_words(first.log_tail, first.node)
         before = sum(e.node == first.node for e in restarted)
-        given_up = f" after its supervisor had started it again {before} times" if before else ""
+        given_up = f" after its supervisor had started it again ({before}×)" if before else ""
         return Verdict.fail(
             f"{first.node} ended by itself with {_code(first)}{given_up}: {said.line or 'it logged nothing'}",
             symptom=_symptom(run, first),

@@ -182,7 +182,8 @@ def _show_replayed(out: Console, result: api.ReplayResult, title: str, verdicts:
         times = sum(symptom in run.symptoms for run in result.runs if run.kind == "fault" and run.counted)
         out.print(f"  {times} × {plain(symptom)}")
     for run in result.runs:
-        what = f"run {run.run}" + (" without the fault" if run.kind == "control" else "")
+        without = " without the last fault" if result.last_control else " without the fault"
+        what = f"run {run.run}" + (without if run.kind == "control" else "")
         if not run.counted or (verdicts and run.status != "fired"):
             out.print(f"  {what} {_STATUS_WORDS.get(run.status, run.status)}: {plain(run.reason)}")
         if verdicts or (run.kind == "control" and run.symptom):
@@ -214,7 +215,8 @@ def replay_words(result: api.ReplayResult) -> str:
     else:
         said = f"the fault never fired in {count(result.tries, 'run')}"
     if result.control_fired:
-        said += f", in {result.control_hits} of {result.control_fired} without it"
+        without = "without the last one" if result.last_control else "without it"
+        said += f", in {result.control_hits} of {result.control_fired} {without}"
     elif result.control_tries:
         said += f"; {count(result.control_tries, 'control run')} never reached the moment of the fault"
     return said

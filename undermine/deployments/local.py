@@ -337,7 +337,7 @@ class LocalCluster:
                     t_ns=event.t_ns,
                     expected=expected,
                     log_tail=self._logs.tail(node, state.incarnation),
-                    restarts=restarts,
+                    restart_after_s=supervisor.after_s if supervisor and restarts else None,
                 )
             )
             if state.sabotaged:

@@ -2,8 +2,9 @@
 
 A suspicion is a symptom and the plans that led to it. A plan with a delay is first tried with a slow device instead
 (`realism.py`): one run may drop it. Then the plan is run again with the long wait. A re-run counts only if its faults fired where
-they did in the first failing run. A plan that fails again is compared with its control: the same moments without the faults. If a
-symptom is not reproduced, or no device causes the delay, other plans that led to it are tried.
+they did in the first failing run. A plan that fails again is compared with its control: the same moments without the faults, or
+without the last one if its moment exists only because of the others. If a symptom is not reproduced, or no device causes the
+delay, other plans that led to it are tried.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Reruns:
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = tuple(run for run in again if fired_alike(run, first) and (shows(run) or lasted_alike(run, first)))
-        held = [run for run in control if _reached(run, first)]
+        held = [run for run in control if _reached(run, first) or (_began(run) and shows(run))]
         shown = tuple(filter(shows, counted))
         failed = sum(map(shows, held))
         realism, probe = self._realism(first) if not failed else (Realism(), None)

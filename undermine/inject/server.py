@@ -260,7 +260,7 @@ class Server:
                     stream.flush()
         except _Stranger as error:
             self.remarks[str(error)] = None
-        except (ValueError, KeyError, AttributeError, msgspec.ValidationError) as error:
+        except (ValueError, KeyError, AttributeError, RecursionError, msgspec.ValidationError) as error:
             if node or self._tokens is None:
                 self.problems.append(f"the agent of {node or 'an unknown node'} broke the protocol: {error}")
             else:

@@ -7,7 +7,6 @@ events of a run share their texts and stacks.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import struct
 import zlib
@@ -384,9 +383,17 @@ def cut_files(trace_dir: Path) -> list[tuple[str, int, str]]:
 def pack(trace_dir: Path) -> None:
     """Compress the event files of a run that has ended: most of their space was never written to."""
     for path in trace_dir.glob("*.events"):
-        with contextlib.suppress(OSError):  # it isn't a file
+        try:
             content = target_files.read_start(path, UNPACKED_BYTES_MAX, CHUNK)
-            target_files.write_new(path.with_name(path.name + PACKED), gzip.compress(content, compresslevel=1, mtime=0))
+        except OSError:  # it isn't a file
+            target_files.remove(path)
+            continue
+        packed = path.with_name(path.name + PACKED)
+        try:
+            target_files.write_new(packed, gzip.compress(content, compresslevel=1, mtime=0))
+        except OSError:  # the disk is full: the events stay
+            target_files.remove(packed)
+            raise
         target_files.remove(path)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from undermine.model.faults import is_fault
+from undermine.model.faults import is_fault, nodes_of
 from undermine.model.plan import Lasted, Plan, When, final_at
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
@@ -52,10 +52,10 @@ def landings(record: RunRecord) -> tuple[Landing, ...]:
 
 def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
     """The landings without the keys that the plan leaves open, such as the node or the target. At which operation a state is
-    noticed is an accident, so a step that waits for a state has none of the keys."""
+    noticed is an accident, so a step that waits for a state has none of the keys, if its fault names the nodes that it hits."""
     out = []
     for number, point in landed:
-        if isinstance(plan.steps[number].trigger, When):
+        if isinstance(plan.steps[number].trigger, When) and nodes_of(plan.steps[number].fault):
             out.append((number, Point(())))
             continue
         at = final_at(plan.steps[number].trigger)

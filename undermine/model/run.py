@@ -164,8 +164,12 @@ class NodeExit(msgspec.Struct, frozen=True):
     t_ns: int
     expected: bool
     log_tail: str = ""
-    restarts: bool = False
-    """Does its supervisor start it again?"""
+    restart_after_s: float | None = None
+    """The time after which its supervisor starts it again; None if nobody does."""
+
+    @property
+    def restarts(self) -> bool:
+        return self.restart_after_s is not None
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
@@ -384,14 +388,14 @@ class Verdict(msgspec.Struct, frozen=True):
     checker: str = ""
     lasting: bool = False
     """A promise is broken for good: waiting longer would not help, so a single run that shows it counts."""
-    note: str = ""
-    """A fact that a person should know although the run passes. Equal notes of a campaign are listed once."""
+    notes: tuple[str, ...] = ()
+    """Facts that a person should know although the run passes. Equal notes of a campaign are listed once."""
     rank: str = ""
     """The value of the checker's `Rank`; "" for the user's own checkers, and in older campaigns."""
 
     @staticmethod
-    def ok(text: str = "", note: str = "") -> Verdict:
-        return Verdict("pass", text, note=note)
+    def ok(text: str = "", notes: Sequence[str] = ()) -> Verdict:
+        return Verdict("pass", text, notes=tuple(notes))
 
     @staticmethod
     def fail(

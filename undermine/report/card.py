@@ -201,7 +201,7 @@ def control_of(finding: Finding) -> str:
     if finding.controls:
         parts.append(finding.controls)
     elif finding.hits:
-        parts.append("no control reached the same moments")
+        parts.append("no control")
     if finding.elsewhere:
         parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire at that point")
     return ", ".join(parts)
@@ -276,7 +276,9 @@ def _run_note(finding: Finding, view: RunView | None) -> str:
     if view is None or view.plan.steps_id == finding.plan.steps_id:
         return ""
     names = view.record.exchanged
-    if names and view.plan.steps == tuple(step.renamed(names) for step in finding.plan.steps):
+    if view.plan.steps == tuple(step.renamed(names) for step in finding.plan.steps):
+        if not names:
+            return ""
         taken = ", ".join(f"{new} took the place of {old}" for old, new in sorted(names.items()))
         return f"In this run, {taken}."
     return f"This run had another plan with the same symptom: {clip(view.plan.words(view.record.timing.faults), 300)}."

@@ -437,8 +437,8 @@ class CampaignStore(Connection):
     def notes(self) -> list[tuple[str, list[int]]]:
         """The notes of checkers in runs that passed, and the runs of each."""
         rows = self._all(
-            "SELECT run, json_extract(verdict, '$.note') AS note FROM verdicts WHERE answer = 'pass' AND note != '' "
-            "AND run NOT IN (SELECT run FROM verdicts WHERE answer = 'fail') ORDER BY run"
+            "SELECT run, note.value FROM verdicts, json_each(verdict, '$.notes') AS note WHERE answer = 'pass' "
+            "AND run NOT IN (SELECT run FROM verdicts WHERE answer = 'fail') ORDER BY run, note.key"
         )
         found: dict[str, list[int]] = {}
         for run, note in rows:

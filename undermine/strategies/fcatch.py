@@ -34,6 +34,8 @@ _SHARES = {"early": 0.2, "middle": 0.5, "late": 0.9}
 """The share of client operations that have begun when a node crashes."""
 _LEARN_MAX = 12
 """At most this number of runs with a crash are learnt from: the first ones teach most, and reading a trace takes seconds."""
+_OBSERVED_MAX = 9
+"""At most this number of them are made only to learn. The others are benign runs, and predictions that turned out harmless."""
 _UPDATES_MAX = 4
 """For each role, runs to learn from interrupt at most this number of updates."""
 _MOMENTS_MAX = 2
@@ -89,7 +91,7 @@ class Fcatch:
         interrupting = self._interrupting(left, history)
         if interrupting:
             yield from map(Candidate, interrupting)
-            self._remarks = [f"more runs to learn from: no recovery has read what {len(interrupting)} updates change"]
+            self._remarks = [f"more runs to learn from ({len(interrupting)}): no recovery has read what an update changes"]
             return
         self.heap = False  # its runs are slower with it, and the runs to learn from are over
         kept = self._candidates(waits, left, history)
@@ -147,7 +149,8 @@ class Fcatch:
                 found[rest[0].id] = rest[0]
                 was_tried = True
             interrupted[update.role] += was_tried
-        return list(found.values())
+        made = sum(run.plan.why == _WHY_OBSERVE for run in history.runs)
+        return list(found.values())[: max(0, _OBSERVED_MAX - made)]
 
     def _before_update(self, update: Update, history: History) -> Iterator[Plan]:
         for moment in update.moments[:_MOMENTS_MAX]:
@@ -167,7 +170,7 @@ class Fcatch:
         """The runs with one crash that went well, and when it happened."""
         own = [run for run in history.runs if not run.covered and _went_well(run) and _kills(run.plan)]
         observed, tried = ([run.id for run in own if (run.plan.why == _WHY_OBSERVE) == wanted] for wanted in (True, False))
-        first = (*observed, *tried[: max(0, _LEARN_MAX // 2 - len(observed))], *history.faulty, *tried)
+        first = (*observed[:_OBSERVED_MAX], *tried[: max(0, _LEARN_MAX // 2 - len(observed))], *history.faulty, *tried)
         fired = [(run, history.fired_ns(run)) for run in dict.fromkeys(first)]
         return [(run, at_ns) for run, at_ns in fired if at_ns][:_LEARN_MAX]
 
