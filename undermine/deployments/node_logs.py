@@ -73,7 +73,9 @@ class LogLimit:
         self._thread = threading.Thread(target=self._watch, name="log-limit", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        """Begin to watch, unless that was done already."""
+        if not self._thread.ident:
+            self._thread.start()
 
     def close(self) -> None:
         """Stop watching, and cut the files. All nodes have ended."""
