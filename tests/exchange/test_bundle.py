@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from tables import for_each
 
+from undermine import api
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.exchange import bundle, evidence, unpacking
@@ -423,6 +424,12 @@ def test_a_wrong_manifest_is_refused(
     with pytest.raises(UserError, match=said):
         unpacking.unpack(forged(made, manifest=change), tmp_path / "there")
     assert not (tmp_path / "there").exists()
+
+
+def test_a_bundle_that_shows_other_commands_than_it_runs_is_refused(made: Path, tmp_path: Path) -> None:
+    harmless = forged(made, manifest=lambda said: said.update(commands={"store": ["true"]}))
+    with pytest.raises(UserError, match="its configuration has other commands than it shows"):
+        api.replay_bundle(harmless, folder=tmp_path / "there")
 
 
 def test_another_zip_file_is_refused(tmp_path: Path) -> None:
