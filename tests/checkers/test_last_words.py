@@ -18,6 +18,7 @@ from undermine.checkers.last_words import last_words, message_of
         "Jan 02, 2024 3:04:05 AM SEVERE: it broke",
         "E0102 03:04:05.123456    1234 file.go:12] it broke",
         "1700000000.12 error store.disk: it broke",
+        "2024-01-02 03:04:05,123 - app.worker - INFO - it broke",
         "ERROR:root:it broke",
         "[ERROR] it broke",
         "it broke",

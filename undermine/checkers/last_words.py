@@ -37,8 +37,8 @@ def message_of(line: str, node: str = "") -> str:
     """The line without the logger's prefix; `node` is the name of the node that wrote it."""
     text = line.strip()[:_LENGTH_MAX]
     rest, found = _strip(text, node)
-    if found:
-        rest = _without_logger(rest)
+    if found and (named := _without_logger(rest)) != rest:
+        rest = _strip(named, node)[0]  # a level may follow the name
     return rest or text
 
 
