@@ -10,9 +10,11 @@ import msgspec
 from undermine.campaign.loop import Campaign
 from undermine.campaign.running import JudgedRun
 from undermine.checkers.compose import symptom_of, symptoms_of
+from undermine.findings.confirm import reached_all
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding, Landing, Realism, as_planned, landings
 from undermine.model.plan import Plan
+from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Verdict
 from undermine.store.database import CampaignStore
@@ -154,8 +156,8 @@ class Replaying:
         if judged.status == "broken":
             counted = False
         elif kind == "control":
-            wanted = {step for step, _ in expected} or set(range(len(plan.steps)))
-            counted = {step for step, _ in landed} >= wanted or (bool(landed) and bool(symptom))
+            every = [(step, Point(())) for step in range(len(plan.steps))]
+            counted = reached_all(landed, expected or every) or (bool(landed) and bool(symptom))
         else:
             counted = as_planned(landed, plan) == as_planned(expected, plan) if expected else bool(landed) or not plan.steps
         reason = judged.reason

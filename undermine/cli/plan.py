@@ -106,7 +106,7 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
 
 
 def learnt_lines(learnt: Sequence[str]) -> Iterator[str]:
-    """What a strategy has learnt from the fault-free runs, one line each."""
+    """The lines about the facts that a strategy has learnt from the fault-free runs."""
     if learnt:
         yield "  learnt from the fault-free runs:"
     for line in learnt[:_LEARNT_SHOWN]:

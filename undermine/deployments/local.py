@@ -45,8 +45,6 @@ class _State:
         self.death_expected = False
         self.started_ns = 0
         self.reboot_after_s: float | None = None
-        self.restarts = 0
-        """How often its supervisor has started it again."""
         self.sabotaged = False
         """Killed by a saboteur: its death counts as unexpected, and the tool does not start the node again."""
         self.timer: threading.Timer | None = None
@@ -326,8 +324,7 @@ class LocalCluster:
             state.alive = False
             self._died(node)
             expected = not state.sabotaged and (state.death_expected or event.crashed)
-            supervisor = self._config.role_of(node).restart
-            restarts = supervisor is not None and not expected and not state.sabotaged and state.restarts < supervisor.max
+            restart_after_s = None if expected or state.sabotaged else self._restart_after_s(node)
             self.exits.append(
                 NodeExit(
                     node=node,
@@ -337,14 +334,13 @@ class LocalCluster:
                     t_ns=event.t_ns,
                     expected=expected,
                     log_tail=self._logs.tail(node, state.incarnation),
-                    restart_after_s=supervisor.after_s if supervisor and restarts else None,
+                    restart_after_s=restart_after_s,
                 )
             )
             if state.sabotaged:
                 return
-            if supervisor and restarts:
-                state.restarts += 1
-                state.reboot_after_s = supervisor.after_s
+            if restart_after_s is not None:
+                state.reboot_after_s = restart_after_s
             elif self._healed_ns > state.started_ns:
                 state.reboot_after_s = 0.0  # a late effect of the fault: an operator would start the node again
             if state.reboot_after_s is not None:
@@ -354,6 +350,12 @@ class LocalCluster:
             outlived = state.death_expected and event.still_alive
         if outlived:  # its agent could not signal the keeper: a crash must kill the whole node
             self._guardian.crash(event.key)
+
+    def _restart_after_s(self, node: str) -> float | None:
+        """The time after which the node's supervisor starts it again; None without one, or if it has given up."""
+        supervisor = self._config.role_of(node).restart
+        made = sum(ended.node == node and ended.restarts for ended in self.exits)
+        return supervisor.after_s if supervisor and made < supervisor.max else None
 
     def _reboot(self, node: str, dead: int) -> None:
         """Start the node again after its incarnation `dead`, unless it was started meanwhile."""

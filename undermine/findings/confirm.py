@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from undermine.findings.realism import Lacking, Measured, Operation, check, measure, operation_of
-from undermine.model.finding import LandedRun, Realism, as_planned
+from undermine.model.finding import LandedRun, Landing, Realism, as_planned
 from undermine.model.plan import Plan
 from undermine.model.rounds import RERUNS, RoundKind
 
@@ -98,7 +98,7 @@ class Reruns:
         again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = tuple(run for run in again if fired_alike(run, first) and (shows(run) or lasted_alike(run, first)))
-        held = [run for run in control if _reached(run, first) or (_began(run) and shows(run))]
+        held = [run for run in control if _counts(run, first, shows)]
         shown = tuple(filter(shows, counted))
         failed = sum(map(shows, held))
         realism, probe = self._realism(first) if not failed else (Realism(), None)
@@ -115,7 +115,7 @@ class Reruns:
 
     def _last_control(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Rate:
         control = self._made.get((RoundKind.CONTROL, first.plan.last_control.id), [])
-        held = [run for run in control if _reached(run, first)]
+        held = [run for run in control if run.status != "broken" and reached_all(run.landed, first.landed)]
         return Rate(len(held), sum(map(shows, held)), len(control) - len(held))
 
     def _realism(self, first: LandedRun) -> tuple[Realism, Plan | None]:
@@ -157,9 +157,16 @@ def lasted_alike(run: LandedRun, first: LandedRun) -> bool:
     return all(seconds.get(lasted.step, 0.0) >= lasted.seconds / 2 for lasted in first.lasted)
 
 
-def _reached(control: LandedRun, first: LandedRun) -> bool:
+def reached_all(control: Sequence[Landing], first: Sequence[Landing]) -> bool:
     """Did a control reach all moments of the run that failed?"""
-    return control.status != "broken" and {step for step, _ in control.landed} >= {step for step, _ in first.landed}
+    return {step for step, _ in control} >= {step for step, _ in first}
+
+
+def _counts(control: LandedRun, first: LandedRun, shows: Callable[[LandedRun], bool]) -> bool:
+    """Does a control say something? One that shows the symptom does so without any fault, wherever it got."""
+    if control.status == "broken":
+        return False
+    return reached_all(control.landed, first.landed) or (_began(control) and shows(control))
 
 
 def _began(control: LandedRun) -> bool:

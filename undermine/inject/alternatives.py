@@ -25,7 +25,7 @@ class Expanded(msgspec.Struct, frozen=True):
     planned: Plan
     compiled: Plan
     names: tuple[Names, ...] = ()
-    """For each alternative, who takes whose place; empty if there are no alternatives."""
+    """For each alternative, by node of the plan: the node that takes its place. Empty if there are no alternatives."""
 
     def step_of(self, number: int) -> int:
         """The number in the plan of a step that agents know by this number."""
@@ -53,7 +53,8 @@ def expanded(plan: Plan) -> Expanded:
 
 
 def _assignments(step: Step, groups: Sequence[Sequence[str]]) -> Iterator[Names]:
-    """Who may take whose place, beginning with nobody. Only nodes that the trigger or the fault names are told apart."""
+    """All ways in which nodes may take each other's place. The first one changes nothing. Only nodes that the trigger or the
+    fault names are told apart."""
     said = " ".join(_texts(msgspec.to_builtins((step.trigger, step.fault))))
     named = [tuple(dict.fromkeys(names_in(said, group))) for group in groups]
     choices = product(*(permutations(group, len(own)) for group, own in zip(groups, named, strict=True)))
