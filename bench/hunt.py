@@ -3,7 +3,10 @@
 Each target is hunted with each seed. With `--against`, the same hunts run with the command of another checkout, in turns. The
 figures of all hunts are computed here, from the stored campaigns. A landing that two experiments share counts as run twice.
 
-    python -m bench.hunt --targets granary rq --budget 10m --seeds 0 1 2 --against ../before
+All hunts together take hours. With `--figures FILE`, the figures of each hunt are kept in that file, and a hunt whose figures
+are there already is not run again. So the bench can be stopped and continued.
+
+    python -m bench.hunt --targets granary rq --budget 10m --seeds 0 1 2 --against ../before --figures hunts.jsonl
 """
 
 from __future__ import annotations
@@ -68,15 +71,22 @@ def main() -> int:
     for home in checkouts.values():
         for target in options.targets:
             set_up(home, target)
-    found: list[Figures] = []
+    found = stored(options.figures)
+    done = {(one.target, one.checkout, one.seed) for one in found}
     with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
         for seed in options.seeds:
             for target in options.targets:
                 for name, home in checkouts.items():
+                    if (target, name, seed) in done:
+                        continue
                     place = Path(folder, f"{target}-{name}-{seed}")
                     campaign = hunt(home, target, seed, options.budget, place)
                     found.append(figures(target, name, seed, campaign))
-                    print(json.dumps(msgspec.to_builtins(found[-1])), flush=True)
+                    line = msgspec.json.encode(found[-1]).decode()
+                    print(line, flush=True)
+                    if options.figures:
+                        with options.figures.open("a") as file:
+                            file.write(line + "\n")
     print(shown(found))
     print(json.dumps({"bench": "hunt", "budget": options.budget, "seeds": options.seeds, "targets": summary(found)}))
     return 0
@@ -88,9 +98,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget", default="10m")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--against", type=Path, help="the folder of another checkout with its own .venv")
+    parser.add_argument("--figures", type=Path, help="a file that keeps the figures of each hunt; continue where it ends")
     options = parser.parse_args()
     parse_duration(options.budget)
     return options
+
+
+def stored(file: Path | None) -> list[Figures]:
+    """The figures that earlier calls have left in the file."""
+    if file is None or not file.exists():
+        return []
+    return [msgspec.json.decode(line, type=Figures) for line in file.read_text().splitlines()]
 
 
 def set_up(home: Path, target: str) -> None:
