@@ -56,7 +56,8 @@ class Figures(msgspec.Struct, frozen=True):
     landings: dict[str, int]
     """By strategy: the landings of its experiments, each once."""
     twice: int
-    """Experiments whose faults landed where those of an earlier experiment had landed."""
+    """Experiments whose faults landed where those of an earlier experiment had landed. A plan that didn't fire in full is tried
+    again, so such runs don't count."""
     not_fired_share: float
     confirm_share: float
     """The part of the time of all rounds that confirmations, controls and realism checks took."""
@@ -145,7 +146,7 @@ def figures(target: str, checkout: str, seed: int, campaign: Path) -> Figures:
         begun = min(row["started"] for row in rows)
         ended = max(row["ended"] or row["started"] for row in rows)
         proposed = [row for row in rows if row["kind"] is RoundKind.STRATEGY and row["status"] != "broken"]
-        landings, twice = landed(store, {row["run"] for row in proposed})
+        landings, twice = landed(store, {row["run"]: row["status"] for row in proposed})
         spent = Counter[bool]()
         for row in rows:
             spent[row["kind"] in RERUNS] += (row["ended"] or row["started"]) - row["started"]
@@ -163,13 +164,14 @@ def figures(target: str, checkout: str, seed: int, campaign: Path) -> Figures:
         )
 
 
-def landed(store: CampaignStore, experiments: set[int]) -> tuple[Counter[str], int]:
-    """The landings of each strategy, and the number of experiments that repeat an earlier landing."""
+def landed(store: CampaignStore, experiments: dict[int, str]) -> tuple[Counter[str], int]:
+    """The landings of each strategy, and the number of experiments that repeat an earlier landing. `experiments` has the status
+    of each run."""
     before, by_strategy, twice = Landings(), Counter[str](), 0
     for tried in store.tried(()):
         if tried.run in experiments and tried.landed:
             if before.of(as_plan(tried)):
-                twice += 1
+                twice += experiments[tried.run] != "not_fired"
             else:
                 by_strategy[tried.strategy] += 1
         before.add(tried)

@@ -10,7 +10,7 @@ import pytest
 from undermine.findings import realism
 from undermine.findings.group import VARIANTS_MAX, suspicions, template
 from undermine.findings.realism import probe
-from undermine.model.faults import Crash, Delay, Fault
+from undermine.model.faults import Crash, Delay, Fault, Reboot
 from undermine.model.finding import Finding, LandedRun, Landing
 from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import REST, Point, phase_point, point_of
@@ -49,8 +49,10 @@ def outcome(
     return LandedRun(run, strategy, made, made.id, status, symptoms, landed, kind=kind)  # type: ignore[arg-type]
 
 
-def grouped(*outcomes: LandedRun, numbers: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
-    return tuple(suspicion.finding for suspicion in suspicions(outcomes, lambda run: (), numbers))
+def grouped(
+    *outcomes: LandedRun, numbers: Mapping[str, int] | None = None, roles: Mapping[str, str] | None = None
+) -> tuple[Finding, ...]:
+    return tuple(suspicion.finding for suspicion in suspicions(outcomes, lambda run: (), numbers, roles=roles))
 
 
 # --- which runs belong together
@@ -340,15 +342,15 @@ def test_other_places_are_variants_with_their_shortest_plan_the_most_frequent_fi
         outcome(2, "random", "lost", plan(1, at=at("app:write#2", "n2"))),
         outcome(3, "random", "lost", plan(1, at=at("app:sync#1"))),
         outcome(4, "random", "lost", long),
-        outcome(5, "random", "lost", plan(1, Delay(), at("app:read#9", "n3"))),
+        outcome(5, "random", "lost", plan(1, Reboot(), at("app:read#9", "n3"))),
         outcome(6, "confirm", "lost", plan(1, at=at("app:write#1"))),
     )
     assert [(v.site, v.run, v.runs) for v in found.variants] == [
         ("file.write of server at app:read", 5, 2),
         ("file.write of server at app:sync", 3, 1),
     ]
-    assert found.variants[0].plan == plan(1, Delay(), at("app:read#9", "n3"))
-    assert found.faults == ("crash", "delay")
+    assert found.variants[0].plan == plan(1, Reboot(), at("app:read#9", "n3"))
+    assert found.faults == ("crash", "reboot")
 
 
 def test_there_are_not_endlessly_many_variants() -> None:
@@ -363,11 +365,12 @@ def test_only_steps_that_fired_say_where_and_what() -> None:
 
 
 def test_places_of_moments_at_rest_and_of_unknown_points_are_said_too() -> None:
-    by_state = Plan((Step(When(()), Crash()),))
+    by_state = Plan((Step(When(()), Crash(("n1",))),))
     (found,) = grouped(
         outcome(1, "random", "lost", plan(1)),
         outcome(2, "benign", "lost", plan(1, Crash(("n1",)), phase_point(REST))),
         outcome(3, "random", "lost", by_state, landed=((0, Point(())),)),
+        roles={"n1": "server", "n2": "server"},
     )
     assert [v.site for v in found.variants] == ["at rest", "when "]
 

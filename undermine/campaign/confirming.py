@@ -75,12 +75,12 @@ class Confirming:
         A finding that is ruled out may leave another symptom of its runs as a new suspicion.
         """
         suspected = self._suspicions()
-        while waiting := [each.finding.symptom for each in suspected if self._next_rerun(each)]:
+        while waiting := [each.finding for each in suspected if self._next_rerun(each)]:
             self._store_findings(suspected)
             if not may():
                 self._announce(waiting)
                 break
-            self._decide(waiting[0], may)
+            self._decide(waiting[0].name, may)
             suspected = self._suspicions()
         return self._store_findings(suspected)
 
@@ -100,36 +100,41 @@ class Confirming:
             suspicion.finding, undecided=self._next_rerun(suspicion) is not None, reasons=reasons
         )
 
-    def _announce(self, waiting: Sequence[str]) -> None:
+    def _announce(self, waiting: Sequence[Finding]) -> None:
         """Tell which suspicions wait, each of them once."""
-        for symptom in waiting:
-            if symptom not in self._announced:
-                self._plan_runner.tell("waiting", f"suspected, to be confirmed: {symptom}", symptom=symptom)
-        self._announced.update(waiting)
+        for finding in waiting:
+            if finding.name not in self._announced:
+                self._tell("waiting", "suspected, to be confirmed", finding)
+        self._announced.update(finding.name for finding in waiting)
 
-    def _decide(self, symptom: str, may: Callable[[], bool]) -> None:
-        """Re-run plans until the suspicion with this symptom is decided, or time is up."""
-        self._plan_runner.tell("suspect", f"confirming: {symptom}", symptom=symptom)
+    def _tell(self, kind: str, text: str, finding: Finding, **data: object) -> None:
+        self._plan_runner.tell(kind, f"{text}: {finding.name}", symptom=finding.symptom, when=finding.when, **data)
+
+    def _decide(self, name: str, may: Callable[[], bool]) -> None:
+        """Re-run plans until the suspicion with this name is decided, or time is up."""
+        begun = False
         todo: tuple[Attempt, Rerun] | None = None
-        while (suspicion := self._find(symptom)) and (todo := self._next_rerun(suspicion)) and may():
+        while (suspicion := self._find(name)) and (todo := self._next_rerun(suspicion)) and may():
+            if not begun:
+                self._tell("suspect", "confirming", suspicion.finding)
+                begun = True
             self._rerun(suspicion, *todo)
         if suspicion and not todo:
             kind, text = _outcome(suspicion.finding)
-            self._plan_runner.tell(kind, f"{text}: {symptom}", symptom=symptom, rate=suspicion.finding.rate)
+            self._tell(kind, text, suspicion.finding, rate=suspicion.finding.rate)
 
     def _rerun(self, suspicion: Suspicion, attempt: Attempt, kind: Rerun) -> None:
         """Run one plan. It is a round of its own, so that the next re-run can depend on its result."""
-        symptom = suspicion.finding.symptom
+        finding = suspicion.finding
         if kind is RoundKind.REALISM and attempt.probe:
-            self._plan_runner.tell("confirming", f"with a slow device: {symptom}", symptom=symptom, round=kind.value)
+            self._tell("confirming", "with a slow device", finding, round=kind.value)
             self._run(kind, attempt.probe)
             return
         plan, rate = (attempt.plan, attempt.again) if kind is RoundKind.CONFIRM else attempt.next_control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
         without = "without the last fault" if attempt.last_control else "without the fault"
         what = f"{'confirming' if kind is RoundKind.CONFIRM else without} {number}/{of}"
-        data = {"symptom": symptom, "round": kind.value, "number": number, "of": of, "hits": rate.hits}
-        self._plan_runner.tell("confirming", f"{what}: {symptom}", **data)
+        self._tell("confirming", what, finding, round=kind.value, number=number, of=of, hits=rate.hits)
         self._run(kind, plan)
 
     def _run(self, kind: Rerun, plan: Plan) -> None:
@@ -154,10 +159,11 @@ class Confirming:
         counted = [run.id for run in store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
         fault_free = [symptoms_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
-        return suspicions(store.landed_runs(), store.verdicts, store.finding_numbers(), fault_free, self._suppression_of, lacking)
+        runs, numbers, roles = store.landed_runs(), store.finding_numbers(), self._config.node_roles
+        return suspicions(runs, store.verdicts, numbers, fault_free, self._suppression_of, lacking, roles)
 
-    def _find(self, symptom: str) -> Suspicion | None:
-        return next((found for found in self._suspicions() if found.finding.symptom == symptom), None)
+    def _find(self, name: str) -> Suspicion | None:
+        return next((found for found in self._suspicions() if found.finding.name == name), None)
 
 
 def _outcome(finding: Finding) -> tuple[str, str]:

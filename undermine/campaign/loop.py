@@ -40,7 +40,7 @@ from undermine.campaign.surveying import Surveying
 from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
 from undermine.model.errors import UserError
-from undermine.model.faults import FaultLimits, lacking
+from undermine.model.faults import FaultLimits, fault_kind, lacking
 from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.predictions.landings import Landings, Tried
@@ -300,7 +300,7 @@ class Campaign:
             **{name: getattr(faults, name) for name in shared},
             groups=tuple(self._config.group(name) for name in faults.groups),
             capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
-            node_roles={node: role.name for role in self._config.roles.values() for node in role.nodes},
+            node_roles=self._config.node_roles,
             features=self._engine.runner.features,
         )
 
@@ -353,7 +353,7 @@ class Campaign:
         the share of re-runs allows it. A strategy that never ran gets one run even if the time is over."""
         begun = time.monotonic()
         sure_of_one = not self._store.has_run(slots[0].strategy)
-        decided = {finding.symptom for finding in self._store.findings()}
+        findings = self._store.findings()
         suspicious = threading.Event()
         under_way = UnderWay()
 
@@ -363,7 +363,7 @@ class Campaign:
                 if suspicious.is_set() or not free or not self._uncovered([slot]) or not allowance.take(sure=sure):
                     return None
                 judged = self.plan_runner.run_slot(slot, alone=limits.jobs == 1)
-            if judged.symptom and not judged.noisy and judged.symptom not in decided:
+            if judged.symptom and not judged.noisy and not _known(judged, findings):
                 suspicious.set()
             return judged
 
@@ -399,3 +399,9 @@ class Campaign:
     def findings(self) -> tuple[Finding, ...]:
         """Group the failing runs so far into findings and store them."""
         return self.confirming.findings()
+
+
+def _known(judged: JudgedRun, findings: Sequence[Finding]) -> bool:
+    """Has the same symptom come before, with the same kinds of faults? With other kinds, it may be another finding."""
+    kinds = {fault_kind(step.fault) for step in judged.slot.plan.steps}
+    return any(finding.symptom == judged.symptom and kinds <= set(finding.faults) for finding in findings)

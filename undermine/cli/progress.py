@@ -17,6 +17,7 @@ from undermine.analysis.coverage import Reached
 from undermine.campaign.running import Listener, Notice
 from undermine.cli.console import console, printable
 from undermine.cli.coverage import coverage_words, growth_words
+from undermine.model.finding import named
 from undermine.model.rounds import RoundKind
 
 _LINES = (
@@ -98,7 +99,8 @@ class Board:
         self._by_strategy: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
         self._symptoms: dict[str, int] = {}
-        self._decisions: dict[str, tuple[str, str]] = {}
+        self._decisions: dict[str, dict[str, tuple[str, str]]] = {}
+        """By symptom and name of a finding: what was said of it, and the style of its row."""
         self._now: dict[int, str] = {}
         self._warnings: list[str] = []
         self.coverage = Reached()
@@ -121,8 +123,9 @@ class Board:
             self._warnings.append(printable(news.text))
         elif news.kind in _DECISIONS:
             symptom = printable(news.data.get("symptom", ""))
-            said = "being confirmed" if news.kind == "suspect" else printable(news.text).removesuffix(f": {symptom}")
-            self._decisions[symptom] = (said, _DECISIONS[news.kind])
+            name = printable(named(news.data.get("symptom", ""), news.data.get("when", "")))
+            said = "being confirmed" if news.kind == "suspect" else printable(news.text).removesuffix(f": {name}")
+            self._decisions.setdefault(symptom, {})[name] = (said, _DECISIONS[news.kind])
         elif news.kind == "done":
             self._now.pop(run, None)
             self._runs += 1
@@ -145,10 +148,13 @@ class Board:
             rows.append(Text(coverage_words(self.coverage), style="dim"))
         rows += [Text(text, style="yellow") for text in self._warnings]
         rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
-        rows += [self._symptom_row(symptom, n) for symptom, n in list(self._symptoms.items())]
+        rows += [row for symptom, n in list(self._symptoms.items()) for row in self._symptom_rows(symptom, n)]
         return Panel(Group(*rows), title=head, title_align="left")
 
-    def _symptom_row(self, symptom: str, count: int) -> Text:
-        said, style = self._decisions.get(symptom, ("", "red"))
-        text = f"FAIL ×{count}  {symptom}" + (f" ({said})" if said else "")
-        return Text(text, style=style, overflow="ellipsis", no_wrap=True)
+    def _symptom_rows(self, symptom: str, count: int) -> Iterator[Text]:
+        """A row for each of its findings; the first one has the number of runs."""
+        head = f"FAIL ×{count}  "
+        for name, (said, style) in list(self._decisions.get(symptom, {symptom: ("", "red")}).items()):
+            text = f"{head}{name}" + (f" ({said})" if said else "")
+            yield Text(text, style=style, overflow="ellipsis", no_wrap=True)
+            head = " " * len(head)

@@ -309,6 +309,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def node_ids(self) -> tuple[str, ...]:
         return tuple(node for role in self.roles.values() for node in role.nodes)
 
+    @property
+    def node_roles(self) -> dict[str, str]:
+        """The name of each node's role."""
+        return {node: role.name for role in self.roles.values() for node in role.nodes}
+
     def role_of(self, node: str) -> Role:
         return next(role for role in self.roles.values() if node in role.nodes)
 

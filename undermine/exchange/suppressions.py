@@ -19,7 +19,7 @@ import msgspec
 
 from undermine.config.lines import Source, refuse_unknown, show
 from undermine.config.schema import Config
-from undermine.findings.group import template
+from undermine.findings.group import key_of
 from undermine.model.errors import UserError
 from undermine.model.faults import FAULT_NAMES, fault_kind
 from undermine.model.finding import Finding
@@ -51,12 +51,13 @@ class Suppression(msgspec.Struct, frozen=True):
     @property
     def id(self) -> str:
         """A short name that does not depend on the other entries."""
-        text = f"{_normal(self.symptom)}\n{self.fault}"
+        text = f"{key_of(self.symptom)}\n{self.fault}"
         return hashlib.blake2b(text.encode(errors="replace"), digest_size=3).hexdigest()
 
     def matches(self, finding: Finding) -> bool:
-        """True for the same symptom. With a `fault`, only if no other fault led to it, since that may be another bug."""
-        if _normal(finding.symptom) != _normal(self.symptom):
+        """True for the same symptom in the same circumstances, or in any if the entry names none. With a `fault`, only if no
+        other fault led to it, since that may be another bug."""
+        if key_of(self.symptom) not in (key_of(finding.name), key_of(finding.symptom)):
             return False
         return not self.fault or _kinds(finding) == {self.fault}
 
@@ -97,11 +98,6 @@ def mark(findings: Iterable[Finding], suppressed: Remark) -> tuple[Finding, ...]
 def _kinds(finding: Finding) -> set[str]:
     """The kinds of all faults that led to the finding."""
     return {*finding.faults, *(fault_kind(step.fault) for step in finding.plan.steps)}
-
-
-def _normal(symptom: str) -> str:
-    """The symptom without numbers, paths and quoted text, which differ from run to run."""
-    return template(symptom)
 
 
 # --- reading
@@ -266,7 +262,7 @@ def new_entry(
     if fault and fault not in FAULT_NAMES:
         raise UserError(f"--fault {fault!r} is not a fault; it must be one of {', '.join(FAULT_NAMES)}")
     last = None if until == NEVER else _last_day(until, lasts_s, today)
-    entry = Suppression(finding.symptom, reason, last, today, fault)
+    entry = Suppression(finding.name, reason, last, today, fault)
     if not entry.matches(finding):
         seen = ", ".join(sorted(_kinds(finding))) or "none"
         raise UserError(

@@ -2,7 +2,8 @@
 
 Pure: landed runs in, findings out. A run may show several symptoms; the first one groups it. If that finding is ruled out
 (suppressed, flaky or dropped), the next symptom of the run is a suspicion too, and so on. Faults at different sites do not split
-a finding: the sites are its variants. A symptom keeps its number; new numbers follow the order of the first failing runs.
+a finding: the sites are its variants. Other circumstances do (`circumstances.py`): the same promise may be broken in two ways.
+A finding keeps its number; new numbers follow the order of the first failing runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import lru_cache
 import msgspec
 
 from undermine.checkers.compose import name_of, rank_of
+from undermine.findings.circumstances import Circumstances, circumstances_of, when
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
     DROPPED_MAX,
@@ -25,7 +27,7 @@ from undermine.findings.confirm import (
 )
 from undermine.findings.realism import Lacking
 from undermine.model.faults import fault_kind
-from undermine.model.finding import Finding, LandedRun, ShownSymptom, Variant
+from undermine.model.finding import WHEN, Finding, LandedRun, ShownSymptom, Variant, named
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
@@ -69,13 +71,29 @@ def template(symptom: str) -> str:
 
 
 class _Group:
-    def __init__(self, symptom: Symptom) -> None:
+    def __init__(self, symptom: Symptom, circumstances: Circumstances) -> None:
         self.symptom = symptom.text
         self.rank = symptom.rank
+        self.circumstances = circumstances
         self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
         self.runs: list[int] = []
+
+    @property
+    def when(self) -> str:
+        return when(self.circumstances)
+
+    @property
+    def key(self) -> str:
+        """The same for each run of the group, and for no other group."""
+        return key_of(named(self.symptom, self.when))
+
+
+def key_of(name: str) -> str:
+    """The name of a finding with the symptom masked. Its circumstances are kept: roles may differ in a number only."""
+    symptom, comma, circumstances = name.rpartition(WHEN)
+    return template(symptom) + comma + circumstances if comma else template(name)
 
 
 def _names(run: LandedRun) -> list[str]:
@@ -83,21 +101,24 @@ def _names(run: LandedRun) -> list[str]:
 
 
 class _Grouping:
-    """Groups runs by symptom. `ruled_out` has the symptoms of findings that are ruled out.
+    """Groups runs by symptom and circumstances. `ruled_out` has the keys of groups whose findings are ruled out. `roles` has the
+    role of each node.
 
-    A re-run with another symptom belongs to the finding that its plan caused first. A later run with that other symptom does too,
-    if its fault hit a site of this finding and the finding isn't ruled out; elsewhere it may be another bug.
+    A run with several faults joins a group whose circumstances are part of its own. A re-run with another symptom belongs to the
+    finding that its plan caused first. A later run with that other symptom does too, if its fault hit a site of this finding and
+    the finding isn't ruled out; elsewhere it may be another bug.
     """
 
-    def __init__(self, ruled_out: Set[str]) -> None:
+    def __init__(self, ruled_out: Set[str], roles: Mapping[str, str]) -> None:
         self._ruled_out = ruled_out
-        self._by_symptom: dict[str, _Group] = {}
+        self._roles = roles
+        self._by_symptom: dict[str, list[_Group]] = {}
         self._also_shown: dict[str, list[_Group]] = {}
         self._by_plan: dict[str, tuple[_Group, LandedRun]] = {}
 
     @property
     def groups(self) -> list[_Group]:
-        return list(self._by_symptom.values())
+        return [group for groups in self._by_symptom.values() for group in groups]
 
     def add(self, run: LandedRun) -> None:
         joined = self._groups_of_rerun(run) if run.kind is RoundKind.CONFIRM else self._groups_of_experiment(run)
@@ -107,28 +128,37 @@ class _Grouping:
     def _groups_of_rerun(self, run: LandedRun) -> list[_Group]:
         group, first = self._by_plan.get(run.plan_id, (None, run))
         if group and fired_alike(run, first):  # else it may be another bug
-            for name in _names(run):
-                if name not in self._by_symptom:
-                    self._also_shown.setdefault(name, []).append(group)
-        known = (self._by_symptom[name] for name in _names(run) if name in self._by_symptom)
+            for symptom in run.symptoms:
+                if not self._found(symptom, run):
+                    self._also_shown.setdefault(template(symptom.text), []).append(group)
+        known = filter(None, (self._found(symptom, run) for symptom in run.symptoms))
         return self._up_to_a_suspicion(known) or ([group] if group else [])
 
     def _groups_of_experiment(self, run: LandedRun) -> list[_Group]:
         here = site(run)
-        joined = self._up_to_a_suspicion(self._found_or_begun(symptom, here) for symptom in run.symptoms)
+        joined = self._up_to_a_suspicion(self._found_or_begun(symptom, run, here) for symptom in run.symptoms)
         for group in joined:
             group.experiments.append(run)
             group.sites.add(here)
         self._by_plan.setdefault(run.plan_id, (joined[-1], run))
         return joined
 
-    def _found_or_begun(self, symptom: Symptom, here: str) -> _Group:
+    def _found(self, symptom: Symptom, run: LandedRun) -> _Group | None:
+        """The group that this symptom of the run belongs to."""
+        circumstances = circumstances_of(symptom, run, self._roles)
+        groups = self._by_symptom.get(template(symptom.text), ())
+        return next((group for group in groups if group.circumstances <= circumstances), None)
+
+    def _found_or_begun(self, symptom: Symptom, run: LandedRun, here: str) -> _Group:
+        if group := self._found(symptom, run):
+            return group
         name = template(symptom.text)
-        if name not in self._by_symptom:
-            for other in self._also_shown.get(name, ()):
-                if here in other.sites and not self._is_ruled_out(other):
-                    return other
-        return self._by_symptom.setdefault(name, _Group(symptom))
+        for other in self._also_shown.get(name, ()):
+            if here in other.sites and not self._is_ruled_out(other):
+                return other
+        begun = _Group(symptom, circumstances_of(symptom, run, self._roles))
+        self._by_symptom.setdefault(name, []).append(begun)
+        return begun
 
     def _up_to_a_suspicion(self, groups: Iterable[_Group]) -> list[_Group]:
         """The groups up to the first one that is not ruled out."""
@@ -140,11 +170,11 @@ class _Grouping:
         return joined
 
     def _is_ruled_out(self, group: _Group) -> bool:
-        return template(group.symptom) in self._ruled_out
+        return group.key in self._ruled_out
 
 
-def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str]) -> list[_Group]:
-    grouping = _Grouping(ruled_out)
+def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str, str]) -> list[_Group]:
+    grouping = _Grouping(ruled_out, roles)
     for run in runs:
         if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM):
             grouping.add(run)
@@ -191,18 +221,22 @@ def suspicions(
     fault_free: Sequence[Sequence[Symptom]] = (),
     suppression_of: SuppressionOf = lambda _: "",
     lacking: Lacking | None = None,
+    roles: Mapping[str, str] | None = None,
 ) -> tuple[Suspicion, ...]:
-    """One suspicion for each symptom, by number; `numbers` are those that symptoms already have.
+    """One suspicion for each symptom in each kind of circumstances, by number; `numbers` are those that names of findings already
+    have.
 
     `fault_free` has the symptoms of each fault-free run: a symptom that also occurs there is flaky.
-    `lacking` gives the reason why a device cannot be slow here; None means that realism is not checked.
+    `lacking` gives the reason why a device cannot be slow here; None means that realism is not checked. `roles` has the role of
+    each node.
     """
     reruns = Reruns(runs, lacking)
-    taken = {template(symptom): number for symptom, number in (numbers or {}).items()}
+    taken = {key_of(name): number for name, number in (numbers or {}).items()}
     ruled_out: set[str] = set()
     while True:
-        found = _suspicions(_grouped(runs, ruled_out), reruns, verdicts_of, taken, fault_free, suppression_of)
-        more = {template(each.finding.symptom) for each in found if each.finding.ruled_out} - ruled_out
+        groups = _grouped(runs, ruled_out, roles or {})
+        found = _suspicions(groups, reruns, verdicts_of, taken, fault_free, suppression_of)
+        more = {group.key for group, each in zip(groups, found, strict=True) if each.finding.ruled_out} - ruled_out
         if not more:
             return tuple(sorted(found, key=lambda suspicion: int(suspicion.finding.id[1:])))
         ruled_out |= more
@@ -216,11 +250,11 @@ def _suspicions(
     fault_free: Sequence[Sequence[Symptom]],
     suppression_of: SuppressionOf,
 ) -> list[Suspicion]:
-    """One suspicion for each group. `taken` has the numbers of symptoms, and gets those of new ones."""
-    claimed = {template(group.symptom) for group in groups}
+    """One suspicion for each group. `taken` has the numbers of names, and gets those of new ones."""
+    claimed, keys = {template(group.symptom) for group in groups}, {group.key for group in groups}
     made = []
     for group in groups:
-        number = taken.setdefault(template(group.symptom), max(taken.values(), default=0) + 1)
+        number = _number(group, keys, taken)
         sought = _Sought(group, claimed)
         candidates = [run for run in group.experiments if any(map(sought.is_own, run.symptoms))]
         attempts = _attempts(candidates, reruns, sought.shown_by)
@@ -236,6 +270,14 @@ def _suspicions(
         lasting = any(v.lasting and name_of(v) == group.symptom for v in verdicts_of(group.experiments[0].run))
         made.append(Suspicion(finding, attempts, bool(normal), lasting))
     return made
+
+
+def _number(group: _Group, keys: Set[str], taken: dict[str, int]) -> int:
+    """The group's number. Findings had no circumstances in older campaigns: the first group with the symptom has that number."""
+    bare = template(group.symptom)
+    if group.key not in taken and bare in taken and bare not in keys:
+        taken[group.key] = taken.pop(bare)
+    return taken.setdefault(group.key, max(taken.values(), default=0) + 1)
 
 
 def _attempts(found: Sequence[LandedRun], reruns: Reruns, shows: Callable[[LandedRun], bool]) -> tuple[Attempt, ...]:
@@ -282,6 +324,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verd
     return Finding(
         id=f"F{number}",
         symptom=group.symptom,
+        when=group.when,
         title=next((v.text for v in verdicts if name_of(v) == worst), worst),
         plan=attempt.plan,
         runs=tuple(group.runs),

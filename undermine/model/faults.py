@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeGuard, TypeVar, get_args
 import msgspec
 
 from undermine.agent_protocol import FAMILIES, WITH_FAULTS, DelayMode
-from undermine.model.point import CLIENT, DIRECTED, LEAVING_TRACES, MAPPED, Point
+from undermine.model.point import CLIENT, DIRECTED, LEAVING_TRACES, MAPPED, NETWORK, Point
 
 FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt", "power"]
 Scope = Literal["once", "file", "disk", "peer"]
@@ -31,6 +31,7 @@ DISK_ERRORS: tuple[DiskError, ...] = get_args(DiskError)
 NETWORK_ERRORS: tuple[NetworkError, ...] = get_args(NetworkError)
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
+LOSES_MESSAGES = "loses messages"
 POWER_LOSS = "power-loss"
 """The feature of a deployment whose nodes can lose data that they have not synced."""
 
@@ -159,6 +160,9 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     excused: Excused
     describe: Callable[[F], str]
     """The words for plans and screens."""
+    harm: Callable[[F, Point], str]
+    """What it does to a node that it hits at this point, as a verb: `stops`, `loses messages`. Kinds that do the same to a node
+    have the same words: findings are told apart by them."""
 
     label: Callable[[F], str] | None = None
     """Shorter words for reports, without the nodes; None: the words of `describe`."""
@@ -265,6 +269,10 @@ def _error_failure(fault: Error, point: Point) -> str:
     return "net" if fault.error in NETWORK_ERRORS or point.kind in DIRECTED else "disk"
 
 
+def _slow(point: Point) -> str:
+    return "has a slow disk" if NETWORK not in point.devices else "has a slow network"
+
+
 def _drop_at(point: Point) -> Iterator[Drop]:
     op = point.get("op")
     if op in ("msg.send", "msg.recv") or (op == "net.send" and point.peer):
@@ -321,6 +329,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: [Crash(nodes)],
         excused="all clients",
         describe=lambda fault: _named("crash", fault.nodes),
+        harm=lambda fault, point: "stops",
         label=lambda fault: "crash",
         kills=True,
         benign=True,
@@ -332,6 +341,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: [Reboot(limits.reboot_after_s, nodes)],
         excused="all clients",
         describe=lambda fault: f"{_named('reboot', fault.nodes)} (back after {fault.after_s:g} s)",
+        harm=lambda fault, point: "stops",
         label=lambda fault: "reboot",
         detail=lambda fault: f"started again {fault.after_s:g} s later",
         checks={"after_s": _not_seconds},
@@ -348,6 +358,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         describe=lambda fault: (
             fault.error if fault.scope == "once" else f"{fault.error} for the {fault.scope} from then on"
         ),
+        harm=lambda fault, point: "has a failing disk" if _error_failure(fault, point) == "disk" else LOSES_MESSAGES,
         band=("failing", "operations fail"),
         failures=("disk", "net"),
         failure=_error_failure,
@@ -366,6 +377,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _CORRUPTED.get(point.get("op"), ()),
         excused="all clients",
         describe=lambda fault: "one byte changed" if fault.how == "flip" else "bytes turned to zero",
+        harm=lambda fault, point: "gets wrong bytes",
         failures=("corruption",),
         may_stop_node=lambda fault: True,
         may_refuse=lambda point: point.kind != "net",  # a message's bytes are gone with it, a file's stay wrong
@@ -378,6 +390,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _delay_at(limits, point),
         excused="one client",
         describe=lambda fault: _delayed(f" of up to {fault.delay_s:g} s", fault),
+        harm=lambda fault, point: _slow(point),
         untimed=lambda fault: _delayed("", fault),
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
@@ -391,6 +404,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _drop_at(point),
         excused="one client",
         describe=lambda fault: "drop",
+        harm=lambda fault, point: LOSES_MESSAGES,
         band=("lost", "messages lost"),
         lasts=lambda fault, point: point.kind in ("net", ""),  # a connection loses everything after it too
     ),
@@ -401,6 +415,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _partitions_of(limits, nodes),
         excused="all clients",
         describe=_describe_partition,
+        harm=lambda fault, point: LOSES_MESSAGES,
         label=lambda fault: {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[
             fault.direction
         ],
@@ -416,6 +431,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: [Pause(limits.pause_s, nodes)],
         excused="all clients",
         describe=lambda fault: f"{_named('pause', fault.nodes)} of up to {fault.pause_s:g} s",
+        harm=lambda fault, point: "is frozen",
         label=lambda fault: f"pause of up to {fault.pause_s:g} s",
         untimed=lambda fault: _named("pause", fault.nodes),
         band=("paused", "paused"),
@@ -429,6 +445,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=_power_losses,
         excused="all clients",
         describe=lambda fault: f"{_named('power loss', fault.nodes)} ({_KEPT[fault.kept]}; back after {fault.after_s:g} s)",
+        harm=lambda fault, point: "stops",
         label=lambda fault: "power loss",
         detail=lambda fault: f"{_KEPT[fault.kept]}; started again {fault.after_s:g} s later",
         checks={"after_s": _not_seconds, "at": _not_a_share},
@@ -445,6 +462,7 @@ _HOLD = FaultKind(
     offers=lambda limits, point, nodes: (),
     excused="one client",
     describe=lambda fault: "hold without a fault",
+    harm=lambda fault, point: "",
     default=False,
 )
 
@@ -517,6 +535,11 @@ def failure_of(fault: Injection, point: Point) -> str:
     """Its failure class at this point: `crash`, `disk`, `net`, …, one of `FAILURES`."""
     row = row_of(fault)
     return row.failure(fault, point) if row.failure else (*row.failures, row.name)[0]
+
+
+def harm_of(fault: Injection, point: Point) -> str:
+    """What it does to a node that it hits at this point, as a verb: `stops`, `loses messages`; "" for a hold."""
+    return str(row_of(fault).harm(fault, point))
 
 
 def capability(fault: Injection) -> str:

@@ -14,6 +14,7 @@ from undermine.model.predictions.candidate import Reason
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord, RunStatus, SlowOp, Symptom, Verdict
 
+WHEN = ", when "
 Landing = tuple[int, Point]
 """The number of a step that fired, and the point at which it fired."""
 
@@ -64,6 +65,11 @@ def as_planned(landed: Sequence[Landing], plan: Plan) -> tuple[Landing, ...]:
     return tuple(out)
 
 
+def named(symptom: str, when: str) -> str:
+    """`accepted job lost, when a worker stops`"""
+    return f"{symptom}{WHEN}{when}" if when else symptom
+
+
 class ShownSymptom(msgspec.Struct, frozen=True):
     """One symptom of a finding's plan, and in how many of the re-runs that count it came back."""
 
@@ -102,7 +108,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     id: str
     symptom: str
-    """The symptom that failing runs are grouped by. It is suppressed by this text."""
+    """The symptom that failing runs are grouped by."""
     title: str
     """The text of the worst verdict."""
     plan: Plan
@@ -137,8 +143,16 @@ class Finding(msgspec.Struct, frozen=True):
     """Why strategies predicted that a fault hurts there, whichever of them ran the plan."""
     symptoms: tuple[ShownSymptom, ...] = ()
     """Everything that runs of the plan showed, worst first; none in older campaigns."""
+    when: str = ""
+    """The circumstances of its runs, such as `a worker stops`; "" if it is not a broken promise. Failing runs with the same
+    symptom in other circumstances are another finding."""
     undecided: bool = False
     """Must more re-runs be made before it is known whether it is a bug?"""
+
+    @property
+    def name(self) -> str:
+        """The symptom with its circumstances. It is unique in a campaign, and the finding is suppressed by it."""
+        return named(self.symptom, self.when)
 
     @property
     def main_verdict(self) -> Verdict | None:

@@ -106,6 +106,7 @@ class Card:
     problems: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     control: str = ""
+    when: str = ""
     symptoms: tuple[str, ...] = ()
     device: str = ""
     reasons: tuple[ReasonRow, ...] = ()
@@ -154,6 +155,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         problems=tuple(problems),
         doubts=tuple(doubts_of(finding)),
         control=control_of(finding),
+        when=clip(finding.when, 300),
         symptoms=tuple(clip(words, 300) for words in finding.symptom_rates[:_VERDICTS_MAX]),
         device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
         variants=tuple(_variant_rows(finding)),

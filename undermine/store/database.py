@@ -560,15 +560,15 @@ class CampaignStore(Connection):
     # --- findings
 
     def write_findings(self, findings: Iterable[Finding]) -> None:
-        """Replace all stored findings. A symptom keeps its number, even if it is no longer a finding."""
+        """Replace all stored findings. A name keeps its number, even if there is no longer such a finding."""
         findings = list(findings)
         with self._change() as db:
             db.execute("DELETE FROM findings")
-            numbers = [(f.symptom, int(f.id.removeprefix("F"))) for f in findings]
+            numbers = [(f.name, int(f.id.removeprefix("F"))) for f in findings]
             db.executemany("INSERT OR IGNORE INTO numbers VALUES (?, ?)", numbers)
             db.executemany(
                 "INSERT INTO findings VALUES (?, ?, ?)",
-                [(f.id, f.symptom, msgspec.json.encode(f).decode()) for f in findings],
+                [(f.id, f.name, msgspec.json.encode(f).decode()) for f in findings],
             )
 
     def findings(self) -> tuple[Finding, ...]:
@@ -576,5 +576,5 @@ class CampaignStore(Connection):
         return tuple(msgspec.json.decode(body, type=Finding) for (body,) in rows)
 
     def finding_numbers(self) -> dict[str, int]:
-        """The number of every symptom that was ever a finding of this campaign."""
+        """By name: the number of every finding that this campaign ever had."""
         return dict(self._all("SELECT symptom, number FROM numbers"))
