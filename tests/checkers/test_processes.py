@@ -121,6 +121,22 @@ def test_an_exception_that_ended_the_process_is_named_by_its_place_also_if_the_l
     assert symptom == "server ends by itself with exit code 70: stopping: thread sender is gone, at main.py:<module>"
 
 
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        ("redis.exceptions.ConnectionError: Error 111 connecting to 127.0.0.1:6379", "connect"),
+        ("redis.exceptions.ConnectionError: Connection closed by server.", "read_response"),
+        ("redis.exceptions.TimeoutError: Timeout reading from socket", "read"),
+        ("BrokenPipeError: [Errno 32] Broken pipe", "send"),
+    ],
+)
+def test_a_lost_connection_is_one_symptom_wherever_it_ends_the_process(error: str, place: str) -> None:
+    log_tail = f'Traceback (most recent call last):\n  File "/srv/app/net.py", line 3, in {place}\n    go()\n{error}\n'
+    verdict = Exits().check(run_view(exits=(ended(code=1, log_tail=log_tail),)))
+    assert verdict.symptom == "server ends by itself with exit code 1 after a lost connection"
+    assert error in verdict.text
+
+
 # --- deaths
 
 
@@ -135,6 +151,13 @@ def test_a_death_whose_process_lives_on_fails_the_run(op: str, what: str) -> Non
     assert verdict.symptom == f"{what} of a server dies with KeyError at app:loop#1 and its process keeps running"
     assert verdict.text == f"a {what} of n1 died with KeyError: 'k9'; its process kept running"
     assert verdict.evidence == ("KeyError: 'k9'", "  at app:loop#1", "  at app:run#2")
+
+
+@pytest.mark.parametrize("error", ["ConnectionError", "java.net.SocketTimeoutException", "CommClosedError"])
+def test_a_lost_connection_is_one_symptom_wherever_it_ends_the_thread(error: str) -> None:
+    verdict = Deaths().check(run_view(events=(event("thread.die", target=error, resource="gone", loc="app:send#2"),)))
+    assert verdict.symptom == "thread of a server dies after a lost connection and its process keeps running"
+    assert error in verdict.text
 
 
 @pytest.mark.parametrize(("later_ns", "answer"), [(0, "pass"), (2 * SECOND - 1, "pass"), (2 * SECOND, "fail")])

@@ -52,7 +52,7 @@ _UNCAUGHT = re.compile(
 _UNCAUGHT_IN_LINE = re.compile(r'(Exception in thread "[^"]*"|Unhandled exception[.:]) (\S.*)')
 _OF_A_CONNECTION = re.compile(r"Unhandled exception|Exception in callback ")
 _CONNECTION_LOST = re.compile(
-    r"Connection\w*Error|BrokenPipeError|IncompleteReadError|EOFError|Timeout\w*|CancelledError"
+    r"\w*(Connect|Socket|Timeout|TimedOut|BrokenPipe|EOF|IncompleteRead|Closed|Unreachable|NoRoute)\w*|CancelledError"
 )
 
 
@@ -105,6 +105,11 @@ class LogEntry(msgspec.Struct, frozen=True):
         """The words by which the entry is recognised in another run. An exception counts by class and place, not by message."""
         header = words(self.header)
         return (f"{self.error}@{self.place}".replace(" ", "_"), *header) if self.error else header
+
+
+def is_lost_connection(error: str) -> bool:
+    """Does a class of exceptions say that a peer is gone or doesn't answer? `error` is the name of the class."""
+    return bool(_CONNECTION_LOST.fullmatch(error.rpartition(".")[2]))
 
 
 def entries(lines: Iterable[LogLine]) -> Iterator[LogEntry]:
@@ -227,7 +232,7 @@ def _is_uncaught(header: str, error: str) -> bool:
     """Is it uncaught? A server that reports a lost connection in this way has only ended that connection's handler."""
     if not _UNCAUGHT.search(header):
         return False
-    return not (_OF_A_CONNECTION.search(header) and _CONNECTION_LOST.fullmatch(error))
+    return not (_OF_A_CONNECTION.search(header) and is_lost_connection(error))
 
 
 def _native(block: Sequence[str]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Processes, threads and tasks that ended and should not have.
 
-The place in the target where a symptom arose is part of the symptom if it is the same in every run.
+The place in the target where a symptom arose is part of the symptom if it is the same in every run. It isn't after a lost
+connection: that surfaces wherever the target uses the connection next, and one missing handler is one bug.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from undermine.checkers.allowed import exit_allowed
 from undermine.checkers.base import BuiltinChecker
+from undermine.checkers.entries import is_lost_connection
 from undermine.checkers.last_words import last_words
 from undermine.checkers.text import mask, without_folders
 from undermine.model.columns import Columns
@@ -16,6 +18,7 @@ from undermine.model.run import NodeExit, Rank, RunView, Verdict
 
 _EVIDENCE_LINES_MAX = 15
 _DEATHS = ("thread.die", "task.die")
+_LOST = " after a lost connection"
 _TAKES_PROCESS_ALONG_NS = 2_000_000_000
 """A process that ends this soon after one of its threads died counts as ended by that death."""
 
@@ -58,6 +61,8 @@ def _wrong_exits(run: RunView) -> list[NodeExit]:
 def _symptom(run: RunView, ended: NodeExit) -> str:
     """A process that ends with exit code 0 does so on purpose: no exception has ended it."""
     said = last_words(ended.log_tail, ended.node)
+    if ended.code and is_lost_connection(said.error):
+        return f"{run.role(ended.node)} ends by itself with {_code(ended)}{_LOST}"
     at = f", at {said.place}" if said.place and ended.code else ""
     return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(said.line)}{at}"
 
@@ -84,9 +89,10 @@ class Deaths(BuiltinChecker):
                 continue
             kind = event.op.partition(".")[0]
             message = without_folders(event.resource, run)
+            how = _LOST if is_lost_connection(event.target) else f" with {event.target} at {event.loc}"
             return Verdict.fail(
                 f"a {kind} of {event.node} died with {event.target}: {message}; its process kept running",
-                symptom=f"{kind} of a {event.role} dies with {event.target} at {event.loc} and its process keeps running",
+                symptom=f"{kind} of a {event.role} dies{how} and its process keeps running",
                 evidence=[f"{event.target}: {event.resource}", *(f"  at {frame}" for frame in event.stack)],
             )
         if run.trace.problems and not run.trace.agents:
