@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ _PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
 """The kinds of re-runs that get the long wait."""
 LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
 """The kinds of runs that strategies learn from."""
-
+_COLUMNS_KEPT = 8
+"""The runs whose events stay in memory. Each strategy reads those of the fault-free runs."""
 _WISHES = "wishes"
 
 
@@ -80,6 +82,7 @@ class PlanRunner:
         self._store = store
         self.checkers = tuple(checkers)
         self._listen = listener
+        self._columns = lru_cache(_COLUMNS_KEPT)(self._read_columns)
         self._asked: frozenset[str] = frozenset()
         self._traced_always = False
         self._without_labels = False
@@ -111,6 +114,9 @@ class PlanRunner:
 
     def columns(self, run_id: int) -> Columns:
         """All events of a run; empty if its trace was not kept."""
+        return self._columns(run_id)
+
+    def _read_columns(self, run_id: int) -> Columns:
         return read_columns(RunDir(self.folder(run_id)).trace)
 
     def learnt_columns(self, run_id: int) -> Columns:
