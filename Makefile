@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
+.PHONY: demo test lint bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -25,6 +25,9 @@ bench-bugs: $(READY)
 
 bench-silence: $(READY)
 	$(BIN)/python -m bench.silence
+
+bench-kills: $(READY)
+	$(BIN)/python -m bench.kills $(ARGS)
 
 bench-prefail: $(READY)
 	$(BIN)/python -m bench.prefail $(ARGS)
