@@ -35,7 +35,7 @@ from undermine.model.errors import UserError
 from undermine.model.rounds import RoundKind
 from undermine.strategies.cofi import Cofi
 
-PACKS = {"granary": "", "pysyncobj": "0.3.17", "zookeeper": "3.6.3"}
+PACKS = {"granary": "", "pysyncobj": "0.3.17", "dask": "2024.7.0", "zookeeper": "3.6.3"}
 """The targets and their releases; `bench.fcatch` has their parameters."""
 Part = Literal["overhead", "hunt", "rival"]
 PARTS: tuple[Part, ...] = get_args(Part)

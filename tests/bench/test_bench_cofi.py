@@ -61,4 +61,4 @@ def test_the_options_name_known_targets_and_parts(capsys: pytest.CaptureFixture[
     assert bench.parse(["--targets", "granary", "--parts", "hunt"]) == bench.Options(("granary",), ("hunt",), 600.0, 0)
     with pytest.raises(SystemExit):
         bench.parse(["--targets", "nothing"])
-    assert "known are granary, pysyncobj, zookeeper" in capsys.readouterr().err
+    assert "known are granary, pysyncobj, dask, zookeeper" in capsys.readouterr().err
