@@ -63,6 +63,14 @@ def test_one_promise_that_is_broken_in_two_ways_is_two_findings() -> None:
     ]
 
 
+def test_findings_with_one_symptom_name_each_other_since_they_may_have_one_cause() -> None:
+    worker, broker = found(failing(1, (Reboot(), TAKE)), failing(2, (Partition(("redis",)), AT_REST)))
+    assert (worker.like, broker.like) == (("F2",), ("F1",))
+    assert worker.when_words == "a worker stops (F2 has the same symptom, and perhaps the same cause)"
+    (alone,) = found(failing(1, (Reboot(), TAKE)))
+    assert (alone.like, alone.when_words) == ((), "a worker stops")
+
+
 def test_an_exit_says_where_the_target_failed_and_is_one_finding_whatever_led_to_it() -> None:
     ended = Symptom("worker ends by itself with exit code 1: KeyError, at rq.py:load", Rank.EXIT)
     (one,) = found(failing(1, (Crash(("redis",)), AT_REST), symptom=ended), failing(2, (Drop(), TAKE), symptom=ended))

@@ -99,7 +99,7 @@ def _doubt_words(finding: Finding) -> str:
 def _finding_lines(finding: Finding, partition_end: str) -> Iterator[tuple[str, str]]:
     yield "injected", finding.plan.words(finding.lasted)
     if finding.when:
-        yield "when", finding.when
+        yield "when", finding.when_words
     if partition_end:
         yield "partition", partition_end
     by = ", ".join(finding.strategies)

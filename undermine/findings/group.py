@@ -238,8 +238,21 @@ def suspicions(
         found = _suspicions(groups, reruns, verdicts_of, taken, fault_free, suppression_of)
         more = {group.key for group, each in zip(groups, found, strict=True) if each.finding.ruled_out} - ruled_out
         if not more:
-            return tuple(sorted(found, key=lambda suspicion: int(suspicion.finding.id[1:])))
+            return tuple(sorted(map(_likened(found), found), key=lambda suspicion: int(suspicion.finding.id[1:])))
         ruled_out |= more
+
+
+def _likened(found: Sequence[Suspicion]) -> Callable[[Suspicion], Suspicion]:
+    """Return a function that names in a finding the others with the same symptom."""
+    by_symptom: dict[str, list[str]] = {}
+    for each in found:
+        by_symptom.setdefault(template(each.finding.symptom), []).append(each.finding.id)
+
+    def likened(one: Suspicion) -> Suspicion:
+        others = tuple(name for name in by_symptom[template(one.finding.symptom)] if name != one.finding.id)
+        return msgspec.structs.replace(one, finding=msgspec.structs.replace(one.finding, like=others))
+
+    return likened
 
 
 def _suspicions(

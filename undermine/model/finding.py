@@ -146,6 +146,8 @@ class Finding(msgspec.Struct, frozen=True):
     when: str = ""
     """The circumstances of its runs, such as `a worker stops`; "" if it is not a broken promise. Failing runs with the same
     symptom in other circumstances are another finding."""
+    like: tuple[str, ...] = ()
+    """The ids of findings with the same symptom in other circumstances."""
     undecided: bool = False
     """Must more re-runs be made before it is known whether it is a bug?"""
 
@@ -153,6 +155,14 @@ class Finding(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """The symptom with its circumstances. It is unique in a campaign, and the finding is suppressed by it."""
         return named(self.symptom, self.when)
+
+    @property
+    def when_words(self) -> str:
+        """The circumstances, and the findings that may have the same cause."""
+        if not self.like:
+            return self.when
+        verb = "has" if len(self.like) == 1 else "have"
+        return f"{self.when} ({' and '.join(self.like)} {verb} the same symptom, and perhaps the same cause)"
 
     @property
     def main_verdict(self) -> Verdict | None:

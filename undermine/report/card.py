@@ -155,7 +155,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         problems=tuple(problems),
         doubts=tuple(doubts_of(finding)),
         control=control_of(finding),
-        when=clip(finding.when, 300),
+        when=clip(finding.when_words, 300),
         symptoms=tuple(clip(words, 300) for words in finding.symptom_rates[:_VERDICTS_MAX]),
         device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
         variants=tuple(_variant_rows(finding)),
