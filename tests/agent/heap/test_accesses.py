@@ -313,11 +313,10 @@ def test_a_thread_that_polls_counts_as_a_handler(run: Any) -> None:
                 time.sleep(0.001)
     """)
     polled = [e for e in outcome.of("heap.read") if e.thread == "waiter" and e.resource == "app:Master@main#1.mode"]
-    assert [(event.loc.partition("#")[0], event.content) for event in polled] == [
-        ("app:Master.touch", "None"),
-        ("app:wait", "None"),
-        ("app:wait", "ON"),
-    ]
+    shown = [(event.loc.partition("#")[0], event.content) for event in polled]
+    assert list(dict.fromkeys(shown)) == [("app:Master.touch", "None"), ("app:wait", "None"), ("app:wait", "ON")]
+    # A write is noted just before it happens. A read in between has the old value, and counts as one after the write.
+    assert shown.count(("app:wait", "None")) <= 2
 
 
 def test_each_wait_of_a_polling_thread_shows_the_write_that_ends_it(run: Any) -> None:
