@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-regions case transparency clean
+.PHONY: demo test lint docs bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-triage bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-regions bench-zookeeper case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -16,6 +16,10 @@ test: $(READY) lint
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The page about the objects of plug-ins, from the docstrings of the code.
+docs: $(READY)
+	$(BIN)/python docs/generate.py
 
 bench-runs: $(READY)
 	$(BIN)/python -m bench.runs
@@ -34,6 +38,9 @@ bench-prefail: $(READY)
 
 bench-hunt: $(READY)
 	$(BIN)/python -m bench.hunt $(ARGS)
+
+bench-triage: $(READY)
+	$(BIN)/python -m bench.triage $(ARGS)
 
 bench-sieve: $(READY)
 	$(BIN)/python -m bench.sieve $(ARGS)
@@ -63,6 +70,9 @@ bench-heap: $(READY)
 
 bench-regions: $(READY)
 	$(BIN)/python -m bench.regions
+
+bench-zookeeper: $(READY)
+	$(BIN)/python -m bench.zookeeper $(ARGS)
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent

@@ -1,7 +1,8 @@
 """Hunts with all strategies on several targets: how the budget is spent and how fast findings come, beside another checkout.
 
-Each target is hunted with each seed. With `--against`, the same hunts run with the command of another checkout, in turns. The
-figures of all hunts are computed here, from the stored campaigns. A landing that two experiments share counts as run twice.
+Each target is hunted with each seed. With `--against`, the command of another checkout hunts at the same time, so that a busy
+machine slows both down alike. The figures of all hunts are computed here, from the stored campaigns. A landing that two
+experiments share counts as run twice.
 
 All hunts together take hours. With `--figures FILE`, the figures of each hunt are kept in that file, and a hunt whose figures
 are there already is not run again. So the bench can be stopped and continued.
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +39,21 @@ from undermine.store.campaign_dirs import open_store
 from undermine.store.database import CampaignStore
 
 HERE = Path(__file__).parents[1]
-PACKS: dict[str, dict[str, str]] = {
-    "granary": {},
-    "pysyncobj": {"version": "0.3.17"},
-    "rq": {"version": "1.16.1"},
-    "zookeeper": {"version": "3.6.3"},
+
+
+
+class Pack(msgspec.Struct, frozen=True):
+    """A folder with an `undermine.toml`, relative to a checkout, and the parameters to hunt with."""
+
+    folder: str
+    params: dict[str, str] = {}
+
+
+PACKS = {
+    "granary": Pack("examples/granary"),
+    "pysyncobj": Pack("examples/pysyncobj", {"version": "0.3.17"}),
+    "rq": Pack("examples/rq", {"version": "1.16.1"}),
+    "zookeeper": Pack("examples/zookeeper", {"version": "3.6.3"}),
 }
 LIMIT_FACTOR = 4
 """A hunt that takes this many times its budget is ended."""
@@ -71,19 +83,16 @@ def main() -> int:
     checkouts = {"now": HERE} | ({"before": options.against.resolve()} if options.against else {})
     for home in checkouts.values():
         for target in options.targets:
-            set_up(home, target)
+            set_up(home, PACKS[target])
     found = stored(options.figures)
     done = {(one.target, one.checkout, one.seed) for one in found}
     with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
         for seed in options.seeds:
             for target in options.targets:
-                for name, home in checkouts.items():
-                    if (target, name, seed) in done:
-                        continue
-                    place = Path(folder, f"{target}-{name}-{seed}")
-                    campaign = hunt(home, target, seed, options.budget, place)
-                    found.append(figures(target, name, seed, campaign))
-                    line = msgspec.json.encode(found[-1]).decode()
+                missing = {name: home for name, home in checkouts.items() if (target, name, seed) not in done}
+                for one in hunted(missing, target, seed, options.budget, Path(folder)):
+                    found.append(one)
+                    line = msgspec.json.encode(one).decode()
                     print(line, flush=True)
                     if options.figures:
                         with options.figures.open("a") as file:
@@ -112,28 +121,39 @@ def stored(file: Path | None) -> list[Figures]:
     return [msgspec.json.decode(line, type=Figures) for line in file.read_text().splitlines()]
 
 
-def set_up(home: Path, target: str) -> None:
-    """Fetch the target's release, with the script of this checkout's pack."""
-    script = home / "examples" / target / "setup.py"
+def set_up(home: Path, pack: Pack) -> None:
+    """Fetch the pack's release, with the script of this checkout's pack."""
+    script = home / pack.folder / "setup.py"
     if script.exists():
-        subprocess.run([home / ".venv/bin/python", script, *PACKS[target].values()], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([home / ".venv/bin/python", script, *pack.params.values()], check=True, stdout=subprocess.DEVNULL)
 
 
-def hunt(home: Path, target: str, seed: int, budget: str, place: Path) -> Path:
+def hunted(checkouts: dict[str, Path], target: str, seed: int, budget: str, folder: Path) -> list[Figures]:
+    """Hunt with the commands of all checkouts at the same time; return the figures of each hunt."""
+    places = {name: folder / f"{target}-{name}-{seed}" for name in checkouts}
+    with ThreadPoolExecutor() as pool:
+        hunts = {name: pool.submit(hunt, home, PACKS[target], seed, budget, places[name]) for name, home in checkouts.items()}
+    found = [figures(target, name, seed, campaign.result()) for name, campaign in hunts.items()]
+    for place in places.values():
+        shutil.rmtree(place)
+    return found
+
+
+def hunt(home: Path, pack: Pack, seed: int, budget: str, place: Path) -> Path:
     """Hunt with the command of a checkout; return the folder of the campaign."""
-    place.mkdir()
-    pack = linked(home / "examples" / target, place)
-    (pack / "undermine.toml").unlink()  # results go to the folder of the real file
-    shutil.copy(home / "examples" / target / "undermine.toml", pack)
-    values = [word for name, value in PACKS[target].items() for word in ("--set", f"{name}={value}")]
+    place.mkdir(parents=True)
+    folder = linked(home / pack.folder, place)
+    (folder / "undermine.toml").unlink()  # results go to the folder of the real file
+    shutil.copy(home / pack.folder / "undermine.toml", folder)
+    values = [word for name, value in pack.params.items() for word in ("--set", f"{name}={value}")]
     program = str(home / ".venv/bin/undermine")
-    command = [program, "hunt", "-c", str(pack), "--budget", budget, "--seed", str(seed), *values]
+    command = [program, "hunt", "-c", str(folder), "--budget", budget, "--seed", str(seed), *values]
     limit_s = LIMIT_FACTOR * parse_duration(budget) + 600
     with open(place / "output.txt", "wb") as output:
         subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=limit_s, check=False, env=dict(os.environ))
-    campaigns = sorted((pack / ".undermine" / "campaigns").iterdir()) if (pack / ".undermine" / "campaigns").is_dir() else []
+    campaigns = sorted((folder / ".undermine" / "campaigns").glob("*"))
     if not campaigns:
-        sys.exit(f"the hunt in {target} began no campaign: {(place / 'output.txt').read_text()[-2000:]}")
+        sys.exit(f"the hunt in {pack.folder} began no campaign: {(place / 'output.txt').read_text()[-2000:]}")
     return campaigns[-1]
 
 

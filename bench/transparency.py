@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from undermine.model.codec import read_trace
-from undermine.model.stacks import STACKS_SIGNAL
+from undermine.model.event import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
 from undermine.runtimes import accelerator
 

@@ -67,3 +67,16 @@ def test_every_name_can_be_shown(tmp_path: Path) -> None:
     raw = b"a\xff\x1b[31m\\b \xc3\xa9.log"
     path = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), raw)))
     assert target_files.shown_name(path) == "a%FF%1B[31m%5Cb é.log"
+
+
+def test_folders_of_any_depth_are_searched_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "first.log").touch()
+    monkeypatch.chdir(tmp_path / "top")
+    for _ in range(1500):
+        os.mkdir("deep")
+        os.chdir("deep")
+    os.chdir(tmp_path)
+    assert target_files.found(tmp_path / "top", "**/*.log") == [tmp_path / "top" / "first.log"]
+    target_files.remove(tmp_path / "top")
+    assert not (tmp_path / "top").exists()

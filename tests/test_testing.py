@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from undermine.analysis.possible_faults import injectable
-from undermine.model.faults import Crash, FaultLimits, PowerLoss
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import Crash, PowerLoss
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op
 from undermine.protocols import History, Profile

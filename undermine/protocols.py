@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from undermine.model.columns import Columns
-from undermine.model.faults import Fault
-from undermine.model.plan import Place, Plan
+from undermine.model.faults import Fault, Injection
+from undermine.model.plan import At, Place, Plan, Step
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Candidate, plan_of
 from undermine.model.predictions.landings import Landings
@@ -62,6 +62,22 @@ class PossibleFault(msgspec.Struct, frozen=True):
     place: Place
     fault: Fault
     skipped: str = ""
+    nth: int = 1
+    """The occurrence of the point."""
+    why: str = ""
+    """Why this occurrence is tried, if it isn't the first one."""
+
+    @property
+    def step(self) -> Step:
+        """The step that injects it."""
+        return Step(At(self.point, self.place, self.nth), self.fault)
+
+
+class Later(msgspec.Struct, frozen=True):
+    """A later occurrence of a point that differs from the first one in all fault-free runs, and how, in words."""
+
+    nth: int
+    why: str
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -196,6 +212,10 @@ class History(msgspec.Struct, frozen=True):
     the tool finds them."""
     delay_s: float = 5.0
     """The user's delay for operations whose time limit is not known."""
+    is_long: Callable[[Injection], bool] = lambda _: False
+    """Is this fault a long outage?"""
+    later: Mapping[Point, Later] = {}
+    """By point: the later occurrence at which faults are tried too."""
     landings: Landings = msgspec.field(default_factory=Landings)
     """Where the faults of all runs of the campaign landed, whichever strategy proposed them."""
     others: Callable[[], tuple[PastRun, ...]] = tuple

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +37,31 @@ def protocol_dir() -> Path:
     return _find("_protocol", "protocol")
 
 
+def readable_copy(source: Path, below: Path | None, names: Collection[str] = ()) -> Path:
+    """A copy of a folder, or of its files with these names, that every user can read, for nodes that run as another user. It is
+    made in `below` once, and gets files that are new in the source. Without `below`, the source itself."""
+    if below is None:
+        return source
+    made = below / source.name
+    for path in source.rglob("*"):
+        copy = made / path.relative_to(source)
+        if (not names or path.name in names) and path.is_file() and not copy.exists():
+            _make_readable(copy.parent, below)
+            part = copy.with_name(f"{copy.name}.{threading.get_ident()}.part")  # runs start in parallel
+            shutil.copy2(path, part)  # with its time, so that Python believes the compiled modules
+            part.chmod(0o644)
+            part.replace(copy)
+    return made
+
+
+def _make_readable(folder: Path, below: Path) -> None:
+    """Create a folder, and those between it and `below`, that every user can read, whatever the umask is."""
+    if folder != below:
+        _make_readable(folder.parent, below)
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+
+
 def cache_dir() -> Path:
     """The user's cache folder for everything that is built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
@@ -54,6 +81,11 @@ def java_home_program(name: str) -> str | None:
 def java_program() -> str:
     """The program that replaces `{java}` in commands. If none is found, the bare name, so that starting it reports the error."""
     return java_home_program("java") or "java"
+
+
+def templates_dir() -> Path:
+    """The folder with the files that `undermine init` copies, one folder for each template."""
+    return _find("_templates", "templates")
 
 
 def example_dir(name: str) -> Path:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 _HOLES_MAX = 1000
+_FOUND_MAX = 10_000
 
 
 class End(NamedTuple):
@@ -86,9 +89,26 @@ def remove(path: Path) -> None:
     """Remove a file or a whole folder, if it exists. Links are not followed."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_folder(path)
         else:
             path.unlink()
+
+
+def _remove_folder(path: Path) -> None:
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except RecursionError:  # a node has made very deep folders; before Python 3.13 they need another program
+        subprocess.run(["rm", "-rf", "--", str(path)], capture_output=True)
+
+
+def found(folder: Path, pattern: str) -> list[Path]:
+    """The paths in a folder that match a pattern, sorted. Folders that are too deep for a path are left out, and of very many
+    paths, some."""
+    paths: list[Path] = []
+    with contextlib.suppress(OSError, RecursionError):
+        for path in itertools.islice(folder.glob(pattern), _FOUND_MAX):
+            paths.append(path)
+    return sorted(paths)
 
 
 def write_new(path: Path, content: bytes, *, synced: bool = False) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from undermine import agent_protocol
-from undermine.analysis.possible_faults import possible_faults, possible_faults_at
+from undermine.analysis.possible_faults import AT_REST, possible_faults_at
 from undermine.model.baseline import Baseline
 from undermine.model.event import Event, Trace
-from undermine.model.faults import FAULT_NAMES, Fault, FaultLimits
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import FAULT_NAMES, Fault
 from undermine.model.plan import Plan
 from undermine.model.point import Point, point_of
 from undermine.model.run import LogLine, NodeInfo, Op, Receipt, RunRecord, RunView, as_if
-from undermine.protocols import History, PastRun, PointSeen, Profile, Strategy, plans_of
+from undermine.protocols import History, Later, PastRun, PointSeen, Profile, Strategy, plans_of
 
 CAPABILITIES = tuple(agent_protocol.CAPABILITIES)
 
@@ -57,16 +58,19 @@ def history(
     settled: frozenset[str] = frozenset(),
     profiles: Mapping[int, Profile] | None = None,
     frames: Mapping[Point, tuple[str, ...]] | None = None,
+    later: Mapping[Point, Later] | None = None,
 ) -> History:
-    """The history that a strategy gets after fault-free runs that showed these points. `profiles` has profiles by run number."""
+    """The history that a strategy gets after fault-free runs that showed these points. `profiles` has profiles by run number;
+    `later` has the later occurrences that differ from the first ones."""
     seen = tuple(PointSeen(p, 3, 3, order, after=3) for order, p in enumerate(points))
     nodes = {p.get("node"): p.get("role") for p in points}
     limits = limits or FaultLimits(FAULT_NAMES, capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
     profiles, frames = profiles or {}, frames or {}
+    at = possible_faults_at(limits)
     return History(
         seen,
         3,
-        possible_faults(seen, limits),
+        at([AT_REST, *points]),
         tuple(runs),
         settled,
         round_index,
@@ -74,8 +78,10 @@ def history(
         batch,
         baseline=shown(points),
         profile=lambda run: profiles.get(run, Profile()),
-        possible_faults_at=possible_faults_at(limits),
+        possible_faults_at=at,
         frames=lambda at: frames.get(at, ()),
+        is_long=limits.is_long,
+        later=later or {},
     )
 
 

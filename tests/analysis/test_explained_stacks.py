@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from undermine.analysis.exposure.explained_stacks import ProcessLocks, ThreadState, explained, waits_by_stack
-from undermine.model.event import Event, Trace, ordered
-from undermine.model.stacks import ProcessStacks, ThreadStack
+from undermine.model.event import Event, ProcessStacks, ThreadStack, Trace, ordered
 
 NOW = 100
 

@@ -9,7 +9,15 @@ import msgspec
 import pytest
 from tables import for_each
 
-from undermine.analysis.possible_faults import fault_family, injectable, possible_faults, possible_faults_at
+from undermine.analysis.possible_faults import (
+    AT_REST,
+    fault_family,
+    injectable,
+    possible_faults,
+    possible_faults_at,
+    with_later,
+)
+from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import (
     FAULT_NAMES,
     NETWORK_PARTITION,
@@ -20,14 +28,13 @@ from undermine.model.faults import (
     Drop,
     Error,
     Fault,
-    FaultLimits,
     Partition,
     Pause,
     PowerLoss,
     Reboot,
 )
 from undermine.model.point import Point, client_point
-from undermine.protocols import PointSeen, PossibleFault
+from undermine.protocols import Later, PointSeen, PossibleFault
 from undermine.testing import CAPABILITIES, point
 
 LIMITS = FaultLimits(capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server"})
@@ -43,6 +50,22 @@ def errors(found: Iterable[PossibleFault]) -> set[tuple[str, str]]:
 
 def moments(found: Iterable[PossibleFault], fault: type[Fault]) -> list[str]:
     return [c.place for c in found if isinstance(c.fault, fault)]
+
+
+def levels(point: Point, **limits: Any) -> set[Any]:
+    found = at(point, limits=msgspec.structs.replace(LIMITS, **limits))
+    return {c.fault.logical for c in found if isinstance(c.fault, Error | Drop)}
+
+
+def test_faults_at_logical_operations_take_effect_at_the_wire_where_that_is_possible() -> None:
+    able = tuple(word for word in CAPABILITIES if word != "wire")
+    for op in ("msg.send", "db.write"):
+        seen = point(op, target="SET y peer:n2")
+        assert levels(seen) == {"wire"}
+        assert levels(seen, logical="call") == {"call"}
+        assert levels(seen, capabilities={"n1": able}) == {"call"}
+    assert levels(point("msg.send", target="vote other")) == {"call"}
+    assert levels(point("net.send", target="peer:n2"), logical="call") == {msgspec.UNSET}
 
 
 EIO = {("EIO", "once"), ("EIO", "file"), ("EIO", "disk")}
@@ -388,3 +411,75 @@ def test_remembered_points_have_the_same_possible_faults() -> None:
     for points in ([one, same_place], [same_place, one], [same_place], [client_point("put", "n1"), one], []):
         assert asked(points) == asked(tuple(points)) == at(*points, limits=limits)
     assert len(moments(asked([same_place, one]), Pause)) == len(moments(asked([one]), Pause)) == 1
+
+
+# --- long outages
+
+
+def durations(found: Iterable[PossibleFault], kind: type[Fault], field: str) -> list[float]:
+    return [getattr(c.fault, field) for c in found if isinstance(c.fault, kind) and c.place == "before" and c.fault.nodes == ()]
+
+
+def test_a_long_outage_is_another_fault_and_comes_after_the_short_one() -> None:
+    limits = msgspec.structs.replace(LIMITS, long_outage_s=30.0, node_roles={"n1": "server", "n2": "server"})
+    found = at(point(), limits=limits)
+    assert durations(found, Reboot, "after_s") == [0.3, 30.0]
+    assert durations(found, Pause, "pause_s") == [5.0, 30.0]
+    cuts = [(c.fault.direction, c.fault.lasts_s) for c in found if isinstance(c.fault, Partition)]
+    assert cuts == [*((way, msgspec.UNSET) for way in ("both", "out", "in")), ("both", 30.0)]
+
+
+@pytest.mark.parametrize("long_s", [0.0, 0.2, 0.6])
+def test_an_outage_that_would_land_like_the_short_one_is_left_out(long_s: float) -> None:
+    limits = msgspec.structs.replace(LIMITS, long_outage_s=long_s)
+    assert durations(at(point(), limits=limits), Reboot, "after_s") == [0.3]
+
+
+# --- nodes without an agent
+
+WITH_BROKER = FaultLimits(
+    capabilities={"n1": CAPABILITIES}, node_roles={"n1": "server", "redis": "store"}, features=(NETWORK_PARTITION,)
+)
+
+
+def of_broker(found: Iterable[PossibleFault]) -> list[tuple[str, str]]:
+    return [(fault_family(c.fault), c.place) for c in injectable(found) if getattr(c.fault, "nodes", ()) == ("redis",)]
+
+
+def test_a_broker_is_killed_before_and_after_a_command_of_another_node() -> None:
+    found = at(point("db.write", target="LPUSH jobs peer:redis"), limits=WITH_BROKER)
+    assert of_broker(found) == [("crash", "before"), ("reboot", "before"), ("crash", "after"), ("reboot", "after")]
+
+
+@for_each(
+    ("op", "target"),
+    [("db.write", "LPUSH jobs peer:n1"), ("file.write", "data"), ("net.close", "peer:redis"), ("net.send", "peer:unknown")],
+)
+def test_a_broker_is_not_killed_where_nobody_talks_to_it(op: str, target: str) -> None:
+    assert of_broker(at(point(op, target=target), limits=WITH_BROKER)) == []
+
+
+def test_a_broker_is_killed_once_for_each_call_site() -> None:
+    one = point("db.read", target="GET key peer:redis")
+    other = Point.of({**one.as_dict(), "stack": "another"})
+    assert of_broker(at(one, other, limits=WITH_BROKER)) == [("crash", "before"), ("reboot", "before")]
+
+
+def test_a_node_without_an_agent_is_hit_at_rest_and_one_with_an_agent_is_not() -> None:
+    found = possible_faults_at(WITH_BROKER)([AT_REST])
+    assert of_broker(found) == [("crash", "before"), ("reboot", "before"), *[("partition", "before")] * 3, ("pause", "before")]
+    assert len(found) == len(of_broker(found))
+
+
+# --- later occurrences
+
+
+def test_faults_of_one_operation_or_its_node_are_also_tried_at_the_later_occurrence() -> None:
+    limits = msgspec.structs.replace(WITH_BROKER, groups=(("n1", "redis"),))
+    poll, write = point("db.write", target="LPUSH jobs peer:redis"), point()
+    found = injectable(at(poll, write, limits=limits))
+    more = [c for c in with_later(found, {poll: Later(3, "it differs")}) if c.nth > 1]
+    assert {c.point for c in more} == {poll}
+    assert {(c.nth, c.why) for c in more} == {(3, "it differs")}
+    assert {fault_family(c.fault) for c in more} == {"crash", "reboot", "delay", "error"}
+    assert [c for c in with_later(found, {poll: Later(3, "")}) if c.nth == 1] == list(found)

@@ -13,7 +13,7 @@ from undermine.api.trace_warnings import warnings
 from undermine.checkers.registry import BUILTIN
 from undermine.model.columns import Columns
 from undermine.model.event import Event
-from undermine.model.run import Conditions, NodeExit, Op, Receipt, RunView, Settling, Verdict, WorkloadResult
+from undermine.model.run import PENDING, Conditions, NodeExit, Op, Receipt, RunView, Settling, Verdict, WorkloadResult
 from undermine.testing import event, run_view
 
 SECOND = 1_000_000_000
@@ -64,6 +64,7 @@ def test_each_node_that_ended_is_said_with_its_code_and_time() -> None:
     )
     assert said(exits=exits, off=("exits",)) == ()
     assert said(exits=exits, receipts=(Receipt(0, "n2", "crash", at(1)),)) == (), "a fault may have led to it"
+    assert said(exits=exits, receipts=(Receipt(0, "n2", PENDING, at(1)),)), "that fault never took effect"
 
 
 def test_threads_and_tasks_that_died_are_said_up_to_a_number() -> None:

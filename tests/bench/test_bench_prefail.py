@@ -250,7 +250,7 @@ def test_an_empty_level_has_no_further_level() -> None:
 
 def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     """Uses the tool's own loop with fake runs. Each shows one operation of a client, and fails if two reboots hit it."""
-    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\n'))
+    engine: Any = FakeEngine(configured(tmp_path, f'{TOML}\n[faults]\nkinds = ["reboot"]\noutage_s_max = 0\n'))
     store = CampaignStore(tmp_path / "pool")
     running = campaign(engine, store, [], lambda plan: len(plan.steps) == 2 and hurts(plan))
     running.preparing.run()
@@ -258,16 +258,16 @@ def test_policies_share_runs_and_see_only_their_own(tmp_path: Path) -> None:
     cells, doubted = measure(pool, msgspec.structs.replace(OPTIONS, failures=2, base=()))
     store.close()
     counts = {(cell.policy, cell.failures): (cell.experiments, cell.failed, len(cell.bugs)) for cell in cells}
-    assert (counts["CC", 1], counts["CC", 2]) == ((1, 0, 0), (0, 0, 0))  # the first crash covers all code
-    assert (counts["BF", 1], counts["BF", 2]) == ((2, 0, 0), (4, 4, 1))  # before and after a client's operation
+    assert (counts["CC", 1], counts["CC", 2]) == ((2, 0, 0), (0, 0, 0))  # at rest, and one crash that covers all code
+    assert (counts["BF", 1], counts["BF", 2]) == ((3, 0, 0), (6, 6, 1))  # at rest, before and after a client's operation
     for policy in ("R-L", "R-LN", "R-All"):  # all recoveries behave alike
-        assert (counts[policy, 1], counts[policy, 2]) == ((2, 0, 0), (2, 2, 1))
+        assert (counts[policy, 1], counts[policy, 2]) == ((3, 0, 0), (2, 2, 1))
     assert counts["random", 2] == (2, 2, 1)
     assert all(cell.all_run for cell in cells)
     assert doubted == []
     experiments = [plan.id for plan in engine.runner.executed if hurts(plan)]
     assert len(experiments) == len(set(experiments)) + 2  # the failing plan was run twice more to confirm it
-    assert len(set(experiments)) == 2 + 4
+    assert len(set(experiments)) == 3 + 6
 
 
 def test_no_fault_hits_an_operation_of_idle_nodes(tmp_path: Path) -> None:
@@ -277,7 +277,8 @@ def test_no_fault_hits_an_operation_of_idle_nodes(tmp_path: Path) -> None:
     running.preparing.run()
     idle = frozenset(seen.point for seen in store.baseline_points()[0])
     pools = [Pool(running, store, engine, 1, 0, points) for points in (frozenset[Point](), idle)]
-    assert [len(pool.next_level((), (), complete=True).plans) for pool in pools] == [2, 0]
+    # A node without an agent is also killed at rest, which isn't an operation.
+    assert [len(pool.next_level((), (), complete=True).plans) for pool in pools] == [3, 1]
     assert [len(pool.singles_of(("crash",))) for pool in pools] == [2, 0]
     assert [len(pool.singles_of(("crash",), idle=True)) for pool in pools] == [2, 2]
     assert [len(pool.random_plans(1, 9, ())) for pool in pools] == [2, 0]
@@ -318,7 +319,7 @@ def test_policies_run_in_the_strategys_order(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(Prefail, "arrange", lambda self, plans, history, in_order=in_order: in_order(plans))
         orders.append(pool.next_level((), (), complete=True).plans)
     store.close()
-    assert len(orders[0]) == 2
+    assert len(orders[0]) == 3
     assert orders[1] == orders[0][::-1]
 
 

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_engine import ENDLESS, FakeEngine, Fixed, Scripted, Whole, campaign, configured, hurts
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Scripted, Whole, campaign, configured, hurts
 from rounds import written
 from waiting import HANG_S
 
 from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
+from undermine.config.schema import Config
 from undermine.model.errors import ClusterError, UserError
-from undermine.model.faults import Crash, Delay
+from undermine.model.faults import Crash, Delay, Reboot
 from undermine.model.plan import At, Lasted, Plan, Step
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Receipt, RunRecord
 from undermine.protocols import PointSeen
-from undermine.store.rundir import RunDir, load_view
+from undermine.store.rundir import RunDir, load_view, save_record
 from undermine.testing import point
 
 
@@ -57,11 +58,44 @@ def test_a_strategy_sees_points_of_later_fault_free_runs(engine, store) -> None:
     (slot,) = written(store, "baseline", [Plan()])
     new = PointSeen(point(loc="app:new#1"), 1, 1, 0)
     record = RunRecord(store.begin_run(slot), slot.plan, "fired")
+    folder = over.plan_runner.folder(record.id)
+    folder.mkdir()
+    save_record(RunDir(folder), record)
     store.finish_run(slot, record, (), "", [new], [])
     second = over.history_of(scripted, 4)
     assert {seen.point for seen in second.points} - {seen.point for seen in first.points} == {new.point}
     assert new.point in {possible.point for possible in second.possible_faults}
     assert second.baseline_runs == first.baseline_runs + 1
+
+
+def outages(config: Config, store) -> tuple[list[str], set[float]]:
+    """The remarks about long outages of two sessions, and the down times of reboots."""
+    heard: list[Notice] = []
+    for _ in range(2):
+        made = campaign(FakeEngine(config), store, [Scripted("a")], listener=heard.append)
+        made.run(Limits(budget_s=0.0))
+    faults = [possible.fault for possible in made.possible_faults()]
+    return [each.text for each in heard if each.kind == "remark"], {each.after_s for each in faults if isinstance(each, Reboot)}
+
+
+def test_long_outages_are_announced_once_and_offered(tmp_path, store) -> None:
+    remark = "long outages last 5 s: fault-free runs showed no time limit"
+    assert outages(configured(tmp_path), store) == ([remark], {0.3, 5.0})
+
+
+def test_an_outage_ends_before_everything_is_healed_for_lack_of_progress(tmp_path, store) -> None:
+    assert outages(configured(tmp_path, f"{TOML}[run]\nhang_s = 2\n"), store)[1] == {0.3, 1.8}
+
+
+def test_a_user_may_have_no_long_outages(tmp_path, store) -> None:
+    assert outages(configured(tmp_path, f"{TOML}[faults]\noutage_s_max = 0\n"), store) == ([], {0.3})
+
+
+def test_a_session_that_accepts_changes_may_allow_or_forbid_long_outages(tmp_path, store) -> None:
+    forbidding = f"{TOML}[faults]\noutage_s_max = 0\n"
+    assert outages(configured(tmp_path, forbidding), store)[1] == {0.3}
+    assert outages(configured(tmp_path), store)[1] == {0.3, 5.0}
+    assert outages(configured(tmp_path, forbidding), store)[1] == {0.3}
 
 
 def test_a_campaign_stops_at_the_number_of_runs(engine, store) -> None:

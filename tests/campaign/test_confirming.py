@@ -406,7 +406,7 @@ def test_a_finding_keeps_its_number_when_a_checker_withdraws_another(engine, sto
 def told(engine, store, says) -> list[tuple[str, str]]:
     heard: list[Notice] = []
     observed(engine, store, [Fixed("a", crash())], says, listener=heard.append).run(ENDLESS)
-    return [(n.kind, n.text) for n in heard if n.kind not in ("run", "done", "warning", "baseline", "forecast")]
+    return [(n.kind, n.text) for n in heard if n.kind not in ("run", "done", "warning", "remark", "baseline", "forecast")]
 
 
 def test_every_step_to_a_finding_is_announced(engine, store) -> None:

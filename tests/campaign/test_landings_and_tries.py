@@ -13,7 +13,7 @@ from undermine.campaign.running import Notice
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
-from undermine.model.run import Receipt, RunRecord
+from undermine.model.run import PENDING, Receipt, RunRecord
 from undermine.protocols import Dropped, PastRun
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record
@@ -122,6 +122,14 @@ def test_a_run_whose_second_fault_did_not_fire_counts_as_fired_for_a_plan_of_the
     assert [(past.status, past.covered) for past in results(store, "b")] == [("fired", True)]
     assert store.plans_placed([one.plan.id]) == {one.plan.id: (one.plan, run, "fired")}
     assert store.second_chances("b") == []
+
+
+def test_a_fault_that_still_waits_for_a_transfer_has_fired_nowhere(engine, store) -> None:
+    engine.runner.misses = lambda plan: True
+    engine.runner.left = (Receipt(0, "n1", PENDING, 5),)
+    campaign(engine, store, [Whole("a", crash(WRITE))]).run(ENDLESS)
+    (run,) = results(store, "a")
+    assert run.id not in store.fired_points()
 
 
 def test_a_strategy_is_sure_of_one_run_although_a_run_covers_another_plan(engine, store) -> None:

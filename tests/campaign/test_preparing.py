@@ -16,7 +16,8 @@ from undermine.model.baseline import Agreements, Baseline
 from undermine.model.columns import Columns
 from undermine.model.errors import ClusterError
 from undermine.model.event import Trace
-from undermine.model.faults import FaultLimits, fault_kind
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import fault_kind
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import NodeInfo, RunView, Settling, Verdict

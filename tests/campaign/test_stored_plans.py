@@ -6,8 +6,9 @@ import json
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
-from fake_engine import ENDLESS, TOML, FakeEngine, campaign, configured
+from fake_engine import ENDLESS, TOML, FakeEngine, Scripted, campaign, configured
 from rounds import written
 
 from undermine import api
@@ -200,6 +201,42 @@ def test_a_campaign_stores_what_it_only_counts(tmp_path: Path, monkeypatch: pyte
     assert [(rule.policy, rule.count, rule.stored) for rule in planned.dropped] == [
         ("above the cap of 1 experiments", 5, 2)
     ]
+
+
+class Counts:
+    """A strategy with nine plans that proposes one in each of two rounds."""
+
+    name, summary = "some", ""
+
+    def propose(self, history):
+        return [crash("ab"[history.round_index])] if history.round_index < 2 else []
+
+    def total(self, history) -> int | None:
+        return 9
+
+
+class Endless(Counts):
+    name = "other"
+
+    def total(self, history) -> int | None:
+        return None
+
+
+def test_plans_that_a_strategy_has_not_proposed_yet_are_counted(tmp_path: Path, store: CampaignStore) -> None:
+    campaign(FakeEngine(configured(tmp_path)), store, [Counts(), Endless(), Scripted("whole", 1)]).run(ENDLESS)
+    assert [(one.strategy, one.run + one.covered, one.open, one.later) for one in read(store).predicted] == [
+        ("some", 2, 0, 7),
+        ("other", 2, 0, None),
+        ("whole", 2, 0, 0),
+    ]
+    store.write_round("some", [C], [Dropped(D, RULE, C.id)])
+    assert read(store, ["some"]).predicted[0].later == 5, "neither those that wait nor the dropped ones come later"
+
+
+def test_open_plans_that_read_alike_are_told_apart(store: CampaignStore) -> None:
+    one, other = msgspec.structs.replace(A, seed=1), msgspec.structs.replace(A, seed=2)
+    store.write_round("some", [one, other, B])
+    assert only(read(store)).apart == {one.id: f"plan {one.id}", other.id: f"plan {other.id}"}
 
 
 # --- as commands

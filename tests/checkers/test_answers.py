@@ -6,10 +6,10 @@ import pytest
 
 from undermine.checkers.answers import Hang, Liveness, WorkloadResult
 from undermine.model import run as runs
+from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.model.faults import Corrupt
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Op, OpStatus, Phase, Receipt, Settling
-from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.testing import point, run_view
 
 SECOND = 1_000_000_000

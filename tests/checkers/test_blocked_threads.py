@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from undermine.checkers.blocked_threads import blocked_because, thread_lines
-from undermine.model.stacks import ProcessStacks, ThreadStack
+from undermine.model.event import ProcessStacks, ThreadStack
 
 
 def doing(name: str, function: str, waits: str = "", *holds: str) -> ThreadStack:

@@ -10,10 +10,10 @@ import pytest
 from undermine.checkers.base import Settings
 from undermine.checkers.gray import Gray, Window, windows
 from undermine.model.baseline import Baseline
+from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import END, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
-from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.testing import point, run_view
 
 HIT_S, HEALED_S = 10.0, 16.0

@@ -1,9 +1,10 @@
-"""The screen of `undermine check`: suggested variables."""
+"""The screen of `undermine check`: suggested variables, what strategies have learnt, and notes."""
 
 from __future__ import annotations
 
 import io
 import tomllib
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,10 +15,10 @@ from undermine.api.checking import CheckResult
 from undermine.cli.check import show_check
 
 
-def shown(suggestions: Suggestions | None, monkeypatch: pytest.MonkeyPatch) -> str:
+def shown(suggestions: Suggestions | None, monkeypatch: pytest.MonkeyPatch, **more: Any) -> str:
     out = io.StringIO()
     monkeypatch.setattr("undermine.cli.check.console", lambda: Console(file=out, width=80, highlight=False))
-    show_check(CheckResult((), (), Recurrence(0, 0, 0, {}), (1.0,), 0, {}, (), suggestions=suggestions))
+    show_check(CheckResult((), (), Recurrence(0, 0, 0, {}), (1.0,), 0, {}, (), suggestions=suggestions, **more))
     return out.getvalue()
 
 
@@ -56,11 +57,14 @@ def test_without_suggestions_the_reasons_are_counted(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_strategy_has_learnt_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr("undermine.cli.check.console", lambda: Console(file=out, width=80, highlight=False))
     many = tuple(f"v{number} is equal on s1 and s2 (9 messages, 90% of them)" for number in range(15))
-    show_check(CheckResult((), (), Recurrence(0, 0, 0, {}), (1.0,), 0, {}, (), learnt={"cofi": many, "other": ()}))
-    text = out.getvalue()
+    text = shown(None, monkeypatch, learnt={"cofi": many, "other": ()})
     assert "cofi\n  learnt from the fault-free runs:\n    v0 is equal on s1 and s2 (9 messages, 90% of them)\n" in text
     assert "… and 3 more" in text
     assert "other" not in text
+
+
+def test_notes_of_fault_free_runs_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(None, monkeypatch, notes=[("n2 ends by itself with exit code 1", [1, 3])])
+    assert "without any fault: n2 ends by itself with exit code 1 (2 runs, first in run 1)" in " ".join(text.split())
+    assert "without any fault" not in shown(None, monkeypatch)

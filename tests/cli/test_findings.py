@@ -130,7 +130,8 @@ def test_dropped_findings_have_their_own_section(capsys: pytest.CaptureFixture[s
     unreal = finding(realism=Realism("dropped", f"the disk was slow and {HOSTILE}"))
     text = said(capsys, unreal)
     assert text.startswith(
-        "no findings\n\ndropped: no slow device can cause these delays, so these are not bugs\n\nF1 title 1\n"
+        "no findings\n\ndropped: no slow device can cause these delays; another fault may still do the same harm\n\n"
+        "F1 title 1\n"
     )
     assert "reason    the disk was slow and" in text
     assert "re-runs   reproduced 3/3, 0/3 without the fault" in text

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from tables import for_each
 
+from undermine import resources
 from undermine.cli import init
 from undermine.config.load import load
 from undermine.config.schema import (
@@ -702,6 +703,11 @@ def test_overrides_count_and_the_place_does_not(project: Path, tmp_path_factory:
 # init and the reference
 
 
+def blank(name: str = "undermine.toml") -> str:
+    """A file of the template that `init` copies if the user names none."""
+    return (resources.templates_dir() / "blank" / name).read_text()
+
+
 def test_init_writes_what_loads(tmp_path: Path) -> None:
     paths = init.write(tmp_path / "new")
     assert [path.name for path in paths] == ["undermine.toml", "hunt.py"]
@@ -718,7 +724,7 @@ def test_init_refuses_to_overwrite(tmp_path: Path) -> None:
     assert not (tmp_path / "undermine.toml").exists()
     assert (tmp_path / "hunt.py").read_text() == "mine"
     init.write(tmp_path, force=True)
-    assert (tmp_path / "hunt.py").read_text() == init.PLUGINS
+    assert (tmp_path / "hunt.py").read_text() == blank("hunt.py")
 
 
 def test_init_in_a_place_that_cannot_be(tmp_path: Path) -> None:
@@ -776,7 +782,7 @@ def test_init_shows_every_default_truly(tmp_path: Path) -> None:
     init.write(tmp_path)
     path = tmp_path / "undermine.toml"
     plain = load(path, programs=False)
-    text = uncommented(init.TEMPLATE)
+    text = uncommented(blank())
     text = re.sub(r"^(env|health|restart) = .*\n|^command = \"…\".*\n|^python = .*\n", "", text, flags=re.MULTILINE)
     path.write_text(text)
     shown = load(path, programs=False)
@@ -801,7 +807,7 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {
 @pytest.mark.parametrize("section", [name for name in SECTIONS if "." not in name] + ["roles.NAME"])
 def test_init_mentions_every_key(section: str) -> None:
     header = section.replace("NAME", "store")
-    part = init.TEMPLATE.split(f"[{header}]", 1)[1].split("\n[", 1)[0]
+    part = blank().split(f"[{header}]", 1)[1].split("\n[", 1)[0]
     keys = (
         set(SECTIONS[section].__struct_fields__) - {"name"}
         if section == "roles.NAME"
@@ -812,9 +818,9 @@ def test_init_mentions_every_key(section: str) -> None:
 
 
 def test_init_lists_the_default_kinds_of_faults() -> None:
-    kinds = re.search(r"^kinds = (\[.*?\])", init.TEMPLATE, re.MULTILINE)
+    kinds = re.search(r"^kinds = (\[.*?\])", blank(), re.MULTILINE)
     assert kinds is not None
-    assert set(json.loads(kinds[1])) == set(DEFAULT_KINDS), "change the line `kinds` in undermine/cli/init.py"
+    assert set(json.loads(kinds[1])) == set(DEFAULT_KINDS), "change the line `kinds` in templates/blank/undermine.toml"
 
 
 def documented(section: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from undermine.config.load import load
 from undermine.model.errors import UserError
-from undermine.runtimes.class_path import class_path_of, is_empty
+from undermine.runtimes.class_path import class_path_of, is_empty, parts
 
 CONFIG = """
 [campaign]
@@ -38,6 +38,20 @@ command = "{project}/java"
 )
 def test_the_class_path_of_a_command(command: str, class_path: str) -> None:
     assert class_path_of(command.split()) == class_path
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("java -cp a.jar:b Main", ("a.jar", "b")),
+        ("java -Xmx1g -jar app.jar -cp other", ("app.jar",)),
+        ("java --class-path=a:b Main -jar x", ("a", "b")),
+        ("java Main", ("from", "env")),
+        ("start.sh", ("from", "env")),
+    ],
+)
+def test_the_files_with_the_classes_of_a_command(command: str, found: tuple[str, ...]) -> None:
+    assert parts(command.split(), {"CLASSPATH": "from:env"}) == found
 
 
 def test_a_class_path_is_empty_if_no_part_of_it_exists(tmp_path: Path) -> None:

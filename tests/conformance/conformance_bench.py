@@ -23,16 +23,15 @@ from jdks import jdks
 from waiting import HANG_S
 
 from undermine.agent_protocol import AGENTS
-from undermine.inject.compile import compile_steps, split_variable, variable_slots
+from undermine.inject.compile import compile_steps, is_at_wire, split_variable, variable_slots
 from undermine.inject.controller import VERSION, Controller
 from undermine.inject.server import Server, SharedState
 from undermine.model.codec import read_trace
-from undermine.model.event import AgentInfo, Event, Trace
-from undermine.model.faults import Fault, capability
+from undermine.model.event import STACKS_SIGNAL, AgentInfo, Event, Trace
+from undermine.model.faults import AT_WIRE, Fault, capability
 from undermine.model.plan import At, Place, Plan, Step, Trigger
 from undermine.model.point import Point
 from undermine.model.run import Receipt
-from undermine.model.stacks import STACKS_SIGNAL
 from undermine.resources import python_agent_dir
 from undermine.runtimes import accelerator, jvm_agent
 
@@ -222,7 +221,8 @@ class Bench:
         Skips the test if the agent says that it lacks a fault of the plan.
         """
         lacks = AGENTS[self.kind.runtime].capabilities_missing
-        if lacking := [word for step in steps if (word := capability(step.fault)) in lacks]:
+        needed = [word for step in steps for word in (capability(step.fault), *((AT_WIRE,) if is_at_wire(step) else ()))]
+        if lacking := [word for word in needed if word in lacks]:
             pytest.skip(f"the agent {self.kind.runtime} lacks {lacking[0]}")
         self._plan = Plan(steps)
         self._slots = variable_slots(self._plan)

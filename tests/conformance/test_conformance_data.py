@@ -328,7 +328,7 @@ def test_a_message_is_lost_whole_and_alone(bench: Bench) -> None:
     outcome = bench.outcome().ok()
     assert [event.error for event in outcome.of("msg.send")] == ["", "LOST", ""]
     (receipt,) = outcome.receipts
-    assert (receipt.action, receipt.detail) == ("drop", f"before msg.send two {PEER}")
+    assert (receipt.action, receipt.detail) == ("drop", f"before msg.send two {PEER}: at the call")
 
 
 def test_a_lost_message_is_not_handled(bench: Bench) -> None:

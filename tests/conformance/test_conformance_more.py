@@ -19,7 +19,7 @@ from undermine.analysis.conflicts.accesses import keys_accessed
 from undermine.analysis.stores.links import links
 from undermine.inject.controller import Controller
 from undermine.model.codec import read_columns, read_contents
-from undermine.model.faults import Crash, Error, Partition
+from undermine.model.faults import Crash, Drop, Error, Partition
 from undermine.model.plan import FirstUnseen, Then
 from undermine.model.point import Point, point_of
 
@@ -116,6 +116,42 @@ def test_an_error_replaces_a_message(bench: Bench) -> None:
             seen += peer.recv(8)
         assert seen == b"onethree"
     assert [event.error for event in bench.outcome().ok().of("msg.send")] == ["", "ECONNRESET", ""]
+
+
+def test_an_error_takes_effect_at_a_transfer_of_the_message(bench: Bench) -> None:
+    """The connection is reset, as a network resets one: later messages fail, and the peer notices."""
+    bench.plan(step(Error("ECONNRESET", logical="wire"), at("msg.send", f"two {PEER}")))
+    _named(bench)
+    with bench.start() as target:
+        assert target.do(f"connect c {bench.peer_port}") == "ok"
+        assert target.do("report c one s2") == "ok"
+        peer = bench.called()
+        assert peer.recv(3) == b"one"
+        assert target.do("report c two s2") == "error ECONNRESET"
+        with pytest.raises(ConnectionResetError):
+            peer.recv(3)
+    outcome = bench.outcome().ok()
+    assert [event.error for event in outcome.of("net.send")] == ["ECONNRESET"]
+    (receipt,) = outcome.receipts
+    assert receipt.seq == outcome.of("msg.send")[1].seq
+    assert receipt.detail == f"before msg.send two {PEER}: ECONNRESET once, at net.send {PEER}"
+
+
+def test_a_lost_message_takes_the_rest_of_its_connection_along(bench: Bench) -> None:
+    bench.plan(step(Drop("wire"), at("msg.send", f"two {PEER}")))
+    _named(bench)
+    with bench.start() as target:
+        lines = (f"connect c {bench.peer_port}", "report c one s2", "report c two s2", "report c three s2")
+        assert target.all(*lines) == ["ok"] * 4
+        peer = bench.called()
+        assert peer.recv(9) == b"one"
+        bench.heal()
+        with pytest.raises(ConnectionResetError):
+            peer.recv(9)
+    outcome = bench.outcome().ok()
+    assert [event.error for event in outcome.of("net.send")] == ["LOST", "LOST"]
+    (receipt,) = outcome.receipts
+    assert receipt.detail == f"before msg.send two {PEER}: at net.send {PEER}"
 
 
 # --- keys and values of stores

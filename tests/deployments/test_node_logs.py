@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from undermine.deployments.node_logs import LogLimit
+from undermine.config.load import load
+from undermine.deployments.node_logs import LogLimit, NodeLogs
+from undermine.store.rundir import RunDir
 
 MIB = 1 << 20
 LINE = b"x" * 1023 + b"\n"
@@ -39,3 +41,14 @@ def test_a_short_log_stays_as_it_is(log: Path) -> None:
     log.write_bytes(LINE * 1024)
     LogLimit(log.parent, MIB).close()
     assert log.read_bytes() == LINE * 1024
+
+
+def test_of_very_many_log_files_the_first_by_name_count(tmp_path: Path) -> None:
+    (tmp_path / "undermine.toml").write_text('[roles.a]\nnodes = ["n1"]\ncommand = "x"\n[workload]\ncommand = "x"\n')
+    run = RunDir(tmp_path / "run")
+    run.create()
+    run.node("n1").mkdir()
+    for number in range(300):
+        (run.node("n1") / f"{number:03}.log").touch()
+    files = NodeLogs(load(tmp_path, programs=False), run).role_files("n1")
+    assert [path.name for path in files] == [f"{number:03}.log" for number in range(200)]

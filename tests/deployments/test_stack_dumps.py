@@ -18,7 +18,7 @@ from waiting import HANG_S, wait_until
 from undermine.deployments import cgroups, stacks
 from undermine.deployments.guardian.processes import stat_fields
 from undermine.deployments.stacks import gather
-from undermine.model.stacks import STACKS_SIGNAL, ThreadStack
+from undermine.model.event import STACKS_SIGNAL, ThreadStack
 
 PROCESS = f"""
 import mmap, os, signal, sys, time

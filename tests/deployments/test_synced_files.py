@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 import resource
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -445,3 +447,29 @@ def test_too_many_open_files_are_a_problem_and_not_missing_files(disk: Disk) -> 
             disk.sync()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make files of other users")
+def test_a_power_loss_changes_only_what_the_owner_of_the_folder_may_change() -> None:
+    """Another node with the same user could put a link to a file of the tool there while the files change."""
+    nobody = pwd.getpwnam("nobody")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "data" / "of-root").mkdir(parents=True)
+        os.chown(Path(name) / "data", nobody.pw_uid, nobody.pw_gid)
+        paths = [Path(name, "data", "of-root", "file"), Path(name, "data", "own")]
+        for path in paths:
+            path.write_text("old")
+        os.chown(paths[1], nobody.pw_uid, nobody.pw_gid)
+        synced = SyncedFiles(f"{name}/data", f"{name}/copies")
+        for path in paths:
+            path.write_text("newer")
+        with pytest.raises(PermissionError):
+            synced.lose("none", 0.0)
+        assert paths[0].read_text() == "newer"
+        assert (os.geteuid(), os.getegid()) == (0, 0)
+        paths[0].write_text("old")
+        assert synced.lose("none", 0.0) == ["5 bytes of own"]
+        assert paths[1].read_text() == "old"
+        assert paths[1].stat().st_uid == nobody.pw_uid
+        synced.close()

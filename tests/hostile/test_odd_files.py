@@ -81,3 +81,30 @@ def test_attacks_on_the_agents_socket_break_no_run(project: Project) -> None:
     (said,) = {path.read_text() for path in project.results.rglob("socket.agent-error")}
     assert "without a node's token" in said
     project.wait_until_nothing_runs()
+
+
+@pytest.mark.parametrize("misdeed", ["floods_with_token", "never_reads"])
+def test_an_agent_that_misuses_its_own_token_costs_the_tool_nothing_that_it_needs(
+    project: Project, misdeed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = project.command  # only the tool may open few files: this process may have more already
+    monkeypatch.setattr(project, "command", lambda *args: ["prlimit", "--nofile=100", *command(*args)])
+    done = project.run("check", "--set", "mode=slow", "--set", f"behaviour={misdeed},always")
+    assert done.returncode == 0, done.stdout + done.stderr
+    project.wait_until_nothing_runs()
+
+
+def test_a_node_that_kills_its_keeper_dies_of_that(project: Project) -> None:
+    done = project.run("check", "--set", "behaviour=kills_keeper,always")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "n1 ended by itself with signal 9" in " ".join((done.stdout + done.stderr).split())
+    project.wait_until_nothing_runs()
+
+
+def test_very_deep_folders_are_searched_and_removed(project: Project) -> None:
+    toml = project.folder / "undermine.toml"
+    toml.write_text(toml.read_text().replace("*.log", "**/*.log"))
+    done = project.run("check", "--set", "behaviour=digs_deep,always")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(project.results.rglob("nodes/n1/deep"))
+    project.wait_until_nothing_runs()

@@ -190,6 +190,13 @@ def test_faults_of_the_tool_need_no_capability() -> None:
     assert unsupported(plan_of(Crash(("n2",)), Reboot(1.0, ("n2",)), Pause(), Pause(1.0, ("n2",))), {}) == ""
 
 
+@pytest.mark.parametrize("fault", [Error("ECONNRESET", logical="wire"), Drop("wire")])
+def test_a_fault_at_the_wire_needs_an_agent_that_hits_transfers(fault: Fault) -> None:
+    able = tuple(word for word in CAPABILITIES if word != "wire")
+    assert unsupported(plan_of(fault), {"n1": able}) == "the agent of n1 does not offer wire"
+    assert unsupported(plan_of(fault), {"n1": CAPABILITIES}) == ""
+
+
 def test_a_network_partition_needs_a_deployment_that_can_lose_packets() -> None:
     plan = plan_of(Partition(level="network"))
     assert "root" in unsupported(plan, {"n1": CAPABILITIES})

@@ -18,7 +18,9 @@ from undermine.inject.controller import (
     Controller,
     CutNetwork,
     CutPower,
+    EndAfter,
     EndFault,
+    EndInTime,
     ExpectCrash,
     FreezeNodes,
     Instruction,
@@ -211,6 +213,12 @@ def test_a_lasting_error_holds_for_its_scope_on_its_node_only(error: str, scope:
     assert controller.lasting_of("n2") == []
 
 
+def test_a_lasting_error_at_the_wire_holds_for_the_transfers_that_the_agent_names() -> None:
+    controller = begun(Error("ECONNRESET", "peer", "wire"))
+    controller.claim(claim(0, "n1", point={"target": "SET y peer:n2"}, peer="peer:n2"))
+    assert [item["value"] for item in controller.lasting_of("n1")] == ["peer:n2"]
+
+
 def test_lasting_errors_add_up_and_end_with_healing() -> None:
     controller = begun(Error("EIO", "disk"), Error("ENOSPC", "disk"))
     controller.claim(claim(0, "n1"))
@@ -358,3 +366,38 @@ def test_only_one_of_several_alternatives_fires() -> None:
     assert controller.claim(claim(0, "n1", half="until"))[0]["type"] == "no"
     assert controller.claim(claim(1, "n1", half="until"))[0]["type"] == "go"
     assert controller.fired() == [1]
+
+
+# --- a time
+
+
+@pytest.mark.parametrize("level", ["operation", "network"])
+def test_a_partition_with_a_time_ends_when_it_is_over(level: str) -> None:
+    controller = begun(Partition(level=level, lasts_s=2.0))  # type: ignore[arg-type]
+    assert controller.claim(claim())[1][-2:] == [SetStep(0, FIRED), EndAfter(0, 2.0)], "it cannot end before it has fired"
+    assert controller.end_in_time(0)[-1] == EndInTime(0)
+    assert not controller.lasting_of("n1")
+    assert controller.states == [OVER]
+    assert controller.fired() == [0]
+
+
+def test_a_partition_without_a_time_has_no_end() -> None:
+    controller = begun(Partition())
+    assert not any(isinstance(each, EndAfter) for each in controller.claim(claim())[1])
+
+
+def test_agents_learn_that_a_partition_is_over() -> None:
+    controller = begun(Partition(loss="error", lasts_s=2.0))
+    controller.claim(claim())
+    assert controller.end_in_time(0) == [SetStep(0, OVER), NewGeneration(), EndInTime(0)]
+    assert [each["kind"] for each in controller.lasting_of("n1")] == ["reset"]
+
+
+def test_a_partition_that_has_ended_does_not_end_again() -> None:
+    controller = begun(Partition(lasts_s=2.0), Partition(lasts_s=2.0))
+    controller.claim(claim())
+    controller.end_in_time(0)
+    assert controller.end_in_time(0) == []
+    controller.claim(claim(1))
+    controller.heal()
+    assert controller.end_in_time(1) == []

@@ -17,7 +17,7 @@ import pytest
 from waiting import HANG_S, wait_until
 
 import undermine.inject.server as server_module
-from undermine.inject.controller import VERSION, Controller, EndFault, ExpectCrash, KillNodes, Note
+from undermine.inject.controller import VERSION, Controller, EndFault, EndInTime, ExpectCrash, KillNodes, Note
 from undermine.inject.server import Server, SharedState
 from undermine.model.faults import Crash, Delay, Error, Fault, Hold, Partition, Reboot
 from undermine.model.plan import At, Plan, Step, Trigger
@@ -545,6 +545,25 @@ def test_a_node_has_a_limit_of_connections(guarded: Running, monkeypatch: pytest
     assert guarded.agent().hello("n2", token=TOKENS["n2"])["type"] == "welcome"
 
 
+def test_the_node_with_most_connections_loses_some_before_the_tool_has_no_files_left(
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = guarded.agent()
+    assert other.hello("n2", token=TOKENS["n2"])["type"] == "welcome"
+    greedy = [guarded.agent() for _ in range(2)]
+    for agent in greedy:
+        assert agent.hello(token=TOKENS["n1"])["type"] == "welcome"
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(server_module.resource, "getrlimit", lambda _: (2, limits[1]))
+    guarded.agent()
+    assert greedy[0].hung_up_on()
+    monkeypatch.undo()
+    wait_until(lambda: guarded.server.remarks)
+    assert list(guarded.server.remarks) == ["n1 had so many connections as an agent that some were closed"]
+    assert other.hello("n2", token=TOKENS["n2"])["type"] == "welcome"
+    assert greedy[1].hello(token=TOKENS["n1"])["type"] == "welcome"
+
+
 def test_the_server_survives_without_free_descriptors(guarded: Running) -> None:
     stranger = guarded.agent()
     wait_until(lambda: guarded.server._connections)
@@ -567,3 +586,23 @@ def test_a_state_file_that_a_node_cut_neither_kills_the_tool_nor_counts_as_whole
     running.state_path.write_bytes(b"")
     running.server.heal()
     assert not running.state.is_whole
+
+
+# --- faults with a time
+
+
+def test_a_partition_ends_by_itself(start: Start) -> None:
+    running = start(Partition(lasts_s=0.01))
+    agent = running.agent()
+    agent.claim()
+    wait_until(lambda: running.actions.of(EndInTime), "the partition ends")
+    assert agent.ask(type="lasting", node="n1")["lasting"] == []
+
+
+def test_no_timer_is_left_when_the_server_is_closed(start: Start) -> None:
+    running = start(Partition(lasts_s=1000.0))
+    running.agent().claim()
+    (timer,) = (thread for thread in set(threading.enumerate()) - running.before if isinstance(thread, threading.Timer))
+    running.server.close()
+    timer.join(HANG_S)
+    assert not timer.is_alive()

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +18,7 @@ from unittest import mock
 from waiting import HANG_S, wait_until
 
 from undermine.cli import commands as cli
-from undermine.deployments import sweep
+from undermine.deployments import cgroups, sweep
 
 TARGET = Path(__file__).parent / "target"
 LOST = "acknowledged put is lost"
@@ -59,6 +60,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._tools: list[int] = []
         for name in ("kv.py", "hunt.py"):
             shutil.copy(TARGET / name, folder / name)
         self.write(TOML)
@@ -73,9 +75,14 @@ class Project:
         """Run a command. Commands that start nothing run in this process, because a new Python takes long to start."""
         if (args[0] in STARTS_NOTHING and "--recheck" not in args) or "--help" in args:
             return self.run_here(*args)
-        return subprocess.run(
-            self.command(*args), cwd=self.folder, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self.command(*args), cwd=self.folder, stdout=pipe, stderr=pipe, text=True) as process:
+            self._tools.append(process.pid)
+            try:
+                said = process.communicate(timeout=timeout_s)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(args, process.returncode, *said)
 
     def run_here(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run a command in this process."""
@@ -122,4 +129,8 @@ class Project:
         return [pid for pid in sweep._own_processes() if marker in sweep._environ(pid)]
 
     def wait_until_nothing_runs(self) -> None:
+        """Also checks that the tools that `run` started have left no temporary folder and no cgroup."""
         wait_until(lambda: not self.processes(), lambda: f"left behind: {self.processes()}")
+        tops = {Path(tempfile.gettempdir()): "um-", Path("/tmp"): "um-", cgroups.mount(): cgroups.PREFIX}
+        left = [path for top, prefix in tops.items() if top for pid in self._tools for path in top.glob(f"{prefix}{pid}-*")]
+        assert not left

@@ -13,11 +13,12 @@ from integration_project import TARGET
 from undermine.checkers.agreement import Agreement as Checker
 from undermine.config.load import load
 from undermine.model.baseline import Agreement, Agreements, Baseline
-from undermine.model.faults import Crash, Delay, Drop, Partition, Pause
+from undermine.model.faults import Crash, Delay, Drop, Level, Partition, Pause
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Trigger, When
 from undermine.model.point import Point, client_point
 from undermine.model.run import END, RunView
 from undermine.run.engine import Engine, open_engine
+from undermine.run.tool_faults import TIME_OVER
 
 pytestmark = pytest.mark.slow
 
@@ -198,6 +199,18 @@ def test_a_partition_ends_when_its_until_fires(run: Runs, until: At) -> None:
     seen = run(Step(ask("n1", 10), Partition(("n1",)), until))
     begin_ns, end_ns = assert_fired(seen)
     assert [r.node for r in seen.view.receipts if r.action == END] == [until.point["node"]]
+    assert seen.within("n2", "heard.n1", begin_ns, end_ns) == 0
+    assert [t for t in seen.times("n2", "heard.n1") if end_ns < t < seen.healed_ns]
+
+
+@pytest.mark.parametrize("level", ["operation", "network"])
+def test_a_partition_ends_when_its_time_is_over(run: Runs, engine: Engine, level: Level) -> None:
+    if level == "network" and not engine.runner.features:
+        pytest.skip("packets cannot be lost here")
+    seen = run(Step(ask("n1", 5), Partition(("n1",), level=level, lasts_s=0.1)))
+    begin_ns, end_ns = assert_fired(seen)
+    (receipt,) = seen.view.receipts
+    assert (receipt.detail, receipt.held_ns >= 100_000_000) == (TIME_OVER, True)
     assert seen.within("n2", "heard.n1", begin_ns, end_ns) == 0
     assert [t for t in seen.times("n2", "heard.n1") if end_ns < t < seen.healed_ns]
 

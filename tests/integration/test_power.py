@@ -123,7 +123,7 @@ def test_a_hunt_finds_what_an_unsafe_program_does_not_sync(
     project: Project, behaviour: str, faults: str, symptom: str
 ) -> None:
     prepare(project, behaviour, f"[faults]\n{faults}\n")
-    done = project.run("hunt", "-s", "exhaustive", "--max-runs", "10", "--budget", "10m")
+    done = project.run("hunt", "-s", "exhaustive", "--max-runs", "30", "--budget", "10m")
     assert done.returncode == 1, done.stdout + done.stderr
     findings = project.json("report")["findings"]
     assert any(re.search(symptom, finding["symptom"]) for finding in findings), findings

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_simulator import Story
+from tables import for_each
 
-from undermine.ledgers import Ledger, runs_of_jobs
+from undermine.ledgers import Ledger, at_most_lost, runs_of_jobs
 from undermine.model.errors import UserError
+from undermine.model.faults import Crash, Fault, Pause, PowerLoss, Reboot
+from undermine.model.run import NodeInfo, Op, Verdict
+from undermine.testing import event, run_view
 
 
 def recorded(times: str) -> Ledger:
@@ -165,3 +173,82 @@ def test_no_failure_on_queues_that_keep_their_promise_and_failure_once_they_do_n
     for job in (job for job, (status, _) in enumerate(submitted) if status == "ok"):
         lost = Story(story.ops).add("outputs", value=[other for other in done if other != job], final=True)
         assert listed("at least once")(lost.view).symptom == "job never done"
+
+
+# --- permitted losses
+
+CRASH_NS = 5_000_000_000
+BROKER = (NodeInfo("redis", "broker", "h", 1, {"main": 1}, "/d"), NodeInfo("w1", "worker", "h", 2, {"main": 2}, "/d"))
+
+
+def submitted(end_s: Mapping[str, float], done: Sequence[str] = ()) -> list[Op]:
+    """Submissions of half a second each that were acknowledged at these times, and the jobs that were done at the end."""
+    ops = [
+        Op(n, "c", "submit", "", {"job": job}, "ok", None, "", "workload", int((end - 0.5) * 1e9), int(end * 1e9))
+        for n, (job, end) in enumerate(end_s.items())
+    ]
+    return [*ops, Op(99, "c", "outputs", "", {}, "ok", list(done), "", "final", 2 * CRASH_NS, 2 * CRASH_NS + 1)]
+
+
+def judged(ops: Sequence[Op], fault: Fault, node: str = "redis", **options: Any) -> Verdict:
+    ledger = runs_of_jobs("at least once", submit="submit", outputs="outputs", losses=at_most_lost(**options))
+    at = event(node=node, t_ns=CRASH_NS)
+    view = run_view(ops=ops, events=[at], faults=[(fault, at)])
+    return ledger(view.with_record(msgspec.structs.replace(view.record, nodes=BROKER)))
+
+
+@for_each(
+    ("fault", "node", "options", "symptom"),
+    [
+        (Reboot(), "redis", {"jobs": 2}, ""),
+        (Reboot(), "redis", {"jobs": 2, "role": "broker"}, ""),
+        (Reboot(), "redis", {"jobs": 2, "after": "power"}, "job never done"),
+        (PowerLoss(), "redis", {"jobs": 2, "after": "power"}, ""),
+        (Reboot(), "w1", {"jobs": 2, "role": "broker"}, "job never done"),
+        (Pause(), "redis", {"jobs": 2}, "job never done"),
+        (Reboot(), "redis", {"jobs": 1}, "too many jobs lost"),
+        (Reboot(), "redis", {"jobs": 2, "within_s": 1.5}, ""),
+        (Reboot(), "redis", {"jobs": 2, "within_s": 0.8}, "job never done"),
+    ],
+)
+def test_losses_after_a_fault(fault: Fault, node: str, options: dict[str, Any], symptom: str) -> None:
+    verdict = judged(submitted({"a": 4.0, "b": 5.2, "c": 4.8}, done=["c"]), fault, node, **options)
+    assert verdict.symptom == symptom
+    assert verdict.notes == (() if symptom else ("a job was lost after a fault, as the ledger permits",))
+
+
+def test_a_job_that_was_submitted_after_the_fault_must_be_done() -> None:
+    assert judged(submitted({"a": 5.6}), Reboot(), jobs=1).symptom == "job never done"
+    both = submitted({"a": 4.0})
+    again = [*both[:1], msgspec.structs.replace(submitted({"a": 7.0})[0], index=1), both[1]]
+    assert judged(again, Reboot(), jobs=1).symptom == "job never done", "it was acknowledged again later"
+
+
+def test_without_a_fault_nothing_may_be_lost() -> None:
+    ledger = runs_of_jobs("exactly once", submit="submit", outputs="outputs", losses=at_most_lost(3))
+    assert ledger(run_view(ops=submitted({"a": 4.0}))).symptom == "job never done"
+    assert ledger(run_view(ops=submitted({"a": 4.0}, ["a", "a"]))).symptom == "job run twice"
+
+
+@given(st.lists(st.floats(0.5, 9.0), min_size=1, max_size=6), st.integers(1, 6), st.data())
+def test_exactly_the_permitted_losses_pass(ends: list[float], most: int, data: st.DataObject) -> None:
+    end_s = {f"j{n}": end for n, end in enumerate(ends)}
+    lost = set(data.draw(st.lists(st.sampled_from(sorted(end_s)), unique=True)))
+    ops = submitted(end_s, [job for job in end_s if job not in lost])
+    late = {job for job in lost if int((end_s[job] - 0.5) * 1e9) > CRASH_NS}
+    expected = "job never done" if late else "too many jobs lost" if len(lost) > most else ""
+    assert judged(ops, Crash(), jobs=most).symptom == expected
+
+
+@for_each(
+    ("make", "word"),
+    [
+        (lambda: at_most_lost(0), "at least 1"),
+        (lambda: at_most_lost(1, after=["bomb"]), "'bomb'.*crash"),
+        (lambda: runs_of_jobs("at most once", submit="s", outputs="o", losses=at_most_lost(1)), "at least once"),
+        (lambda: runs_of_jobs("at least once", submit="s", outputs="o", of=["t"], losses=at_most_lost(1)), "submit="),
+    ],
+)
+def test_losses_that_make_no_sense_are_refused(make: Callable[[], Any], word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        make()

@@ -14,6 +14,7 @@ from undermine.agent_protocol import CAPABILITIES
 from undermine.checkers import allowed
 from undermine.inject.compile import compile_steps
 from undermine.inject.controller import Claim, Controller, SetStep
+from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import (
     DISK_ERRORS,
     FAILURES,
@@ -29,7 +30,6 @@ from undermine.model.faults import (
     Excused,
     Fault,
     FaultKind,
-    FaultLimits,
     Hold,
     Injection,
     Partition,
@@ -198,7 +198,11 @@ def test_the_names_in_stored_plans_never_change() -> None:
         (Delay(7.5), "delay of up to 7.5 s"),
         (Error("EIO"), "EIO"),
         (Error("EIO", "file"), "EIO for the file from then on"),
+        (Error("ECONNRESET", logical="call"), "ECONNRESET at the call"),
+        (Error("ECONNRESET", "peer", "wire"), "ECONNRESET at the wire for the peer from then on"),
         (Drop(), "drop"),
+        (Drop("wire"), "drop at the wire"),
+        (Partition(("n1",), lasts_s=5.0), "partition n1 from all others for up to 5 s (operation, silent)"),
     ],
 )
 def test_faults_are_described(fault: Fault, text: str) -> None:
@@ -265,9 +269,10 @@ def test_times() -> None:
     ]
 
 
-def test_a_lost_stream_lasts_and_a_lost_message_does_not() -> None:
+def test_a_lost_stream_lasts_and_a_message_lost_at_the_call_does_not() -> None:
     lasts = row_of(Drop()).lasts
     assert [lasts(Drop(), at) for at in (point("net.send"), point("msg.send"), Point(()))] == [True, False, True]
+    assert lasts(Drop("wire"), point("msg.send"))
 
 
 @pytest.mark.parametrize("error", [*DISK_ERRORS, *NETWORK_ERRORS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.model.faults import Crash, Delay, Error, Fault, Partition, PowerLoss, Reboot
+from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Pause, PowerLoss, Reboot
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, When
 from undermine.model.point import REST, Point, phase_point
 from undermine.model.predictions.candidate import Candidate, Reason, merged
@@ -77,6 +77,10 @@ def test_another_occurrence_of_a_point_is_another_landing() -> None:
         (Error("EIO"), Error("ENOSPC"), False),
         (Error("EIO", "disk"), Error("EIO"), False),
         (Partition(direction="out"), Partition(direction="in"), False),
+        (Partition(), Partition(lasts_s=5.0), False),
+        (Partition(lasts_s=5.0), Partition(), False),
+        (Partition(lasts_s=5.0), Partition(lasts_s=6.0), True),
+        (Pause(1.5), Pause(6.3), False),
     ],
 )
 def test_faults_are_alike_if_they_do_the_same_to_the_node(wanted: Fault, done: Fault, same: bool) -> None:

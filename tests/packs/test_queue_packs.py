@@ -348,3 +348,9 @@ def test_parts_of_the_workload(dask_hunt: Any) -> None:
     assert dask_hunt.parts("map, lock") == {"map", "lock"}
     with pytest.raises(ValueError, match="there is no part 'mop'"):
         dask_hunt.parts("mop")
+
+
+def test_dasks_workers_and_clients_choose_the_same_lease(dask_hunt: Any) -> None:
+    """Dask reads the lease time where a lock is created: in a task on a worker, or in the workload."""
+    env = load(EXAMPLES / "dask", programs=False).roles["worker"].env
+    assert env["DASK_DISTRIBUTED__SCHEDULER__LOCKS__LEASE_TIMEOUT"] == f"{dask_hunt.LEASE_S:g}s"

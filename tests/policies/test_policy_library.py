@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tables import for_each
 
+from undermine.analysis.possible_faults import AT_REST
 from undermine.model.errors import UserError
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Pause, PowerLoss, Reboot
 from undermine.model.plan import At, Place, Plan, Step
@@ -295,6 +296,14 @@ def test_crashes_around_clients_operations_are_all_kept() -> None:
     at = client_point("put", "n1")
     for place in ("before", "after"):
         assert keeps("crash_before_writes", step(at, Crash(("n1",)), place=place))
+
+
+def test_crashes_of_another_node_are_all_kept() -> None:
+    """A broker that dies after a command of a worker has answered it."""
+    for at in (on("n1", op="db.read"), on("n1", op="db.write"), AT_REST):
+        for place in ("before", "after"):
+            assert keeps("crash_before_writes", step(at, Crash(("redis",)), place=place))
+    assert not keeps("crash_before_writes", step(on("n1", op="db.read"), Crash(("n1", "redis"))))
 
 
 

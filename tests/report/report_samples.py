@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from report_campaigns import CampaignMaker, at_s, event, op, plan, point, record
 
+from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.model.faults import Crash, Delay, Error, Reboot
 from undermine.model.finding import Finding, Variant
 from undermine.model.plan import At, Plan, Step, Then
@@ -24,7 +25,6 @@ from undermine.model.run import (
     Verdict,
     WorkloadResult,
 )
-from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 
 WRITE = point("s2", "file.write", "granary.shard_disk:ShardDisk.append#2", "shard-<n>/log")

@@ -16,13 +16,13 @@ from report_samples import sample
 from tables import for_each
 
 from undermine.model.errors import UserError
+from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.model.faults import Crash, Delay, Error, Pause, Reboot
 from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
 from undermine.model.plan import At, Compare, FirstUnseen, Lasted, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Timing, Verdict
-from undermine.model.stacks import ProcessStacks, ThreadStack
 from undermine.protocols import PointSeen
 from undermine.report import data, head, html
 from undermine.report.html import write_report

@@ -16,7 +16,7 @@ from undermine.model.event import Event, Trace
 from undermine.model.faults import Crash, Delay, Drop, Error, Fault, Partition, Pause, Reboot, fault_kind
 from undermine.model.plan import Plan
 from undermine.model.point import Point
-from undermine.model.run import END, HealthSample, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
+from undermine.model.run import END, PENDING, HealthSample, NodeExit, Op, Receipt, RunRecord, RunView, Settling, Timing
 from undermine.report.drawing.axis import Axis
 from undermine.report.drawing.scene import OPS_MAX, Scene, scene_of, with_ops
 from undermine.report.drawing.timeline import timeline
@@ -164,6 +164,12 @@ def test_a_band_ends_where_the_steps_until_was_met() -> None:
     scene = scene_from(view(record(1, plan(Drop(), SEND), receipts)))
     assert scene is not None
     assert [mark.until_ns for mark in scene.marks] == [at_s(1.9), at_s(1.9)]
+
+
+def test_a_fault_that_never_took_effect_is_not_marked() -> None:
+    scene = scene_from(view(record(1, plan(Drop("wire"), SEND), [Receipt(0, "s2", PENDING, at_s(1.0))])))
+    assert scene is not None
+    assert scene.marks == ()
 
 
 def test_health_answers_are_on_the_lanes_of_their_nodes() -> None:

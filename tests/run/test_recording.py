@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from undermine.model.faults import Crash, Delay, Fault, Pause, Reboot
+from undermine.model.faults import Crash, Delay, Drop, Fault, Pause, Reboot
 from undermine.model.plan import At, HealReason, Lasted, Plan, Step
-from undermine.model.run import END, NodeExit, Receipt
-from undermine.run.recording import lasted
+from undermine.model.run import END, PENDING, NodeExit, Receipt
+from undermine.run.recording import lasted, pending_steps, status_of
 from undermine.testing import point
 
 S = 1_000_000_000
@@ -59,3 +59,14 @@ def test_a_pause_of_several_nodes_lasts_as_long_as_its_longest() -> None:
 def test_only_delays_and_pauses_that_took_effect_have_a_time() -> None:
     receipts = [at(0, 3, 0, "crash"), at(1, 4, 0, "reboot"), at(3, 20, 8)]
     assert found(Crash(), Reboot(), Delay(5.0), Delay(9.0), receipts=receipts) == [Lasted(3, 8.0, "clients finished")]
+
+
+def test_a_fault_that_waits_for_a_transfer_has_not_fired() -> None:
+    plan = Plan((Step(At(point()), Drop("wire")),))
+    status, why = status_of(plan, [at(0, 1, 0, PENDING)], [0], [])
+    assert (status, why) == ("not_fired", "step 1 reached its operation, but no transfer with its peer followed")
+    assert status_of(plan, [at(0, 1, 0, "drop")], [0], []) == ("fired", "")
+
+
+def test_only_steps_without_another_receipt_are_pending() -> None:
+    assert pending_steps([at(0, 1, 0, PENDING), at(1, 2, 0, PENDING), at(1, 3, 0, "drop"), at(2, 4, 0, "crash")]) == {0}

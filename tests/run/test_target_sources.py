@@ -60,3 +60,16 @@ def test_what_the_interpreter_has_itself_is_found(project: Path) -> None:
     nodes = [NodeInfo("s1", "store", "127.0.0.1", 1, {"main": 1}, str(project / "run" / "s1"))]
     (folder,) = target_sources(load(path), nodes).folders
     assert Path(folder, "decoder.py").exists()
+
+
+def test_the_class_files_of_a_jvm_role_are_those_of_its_command(project: Path) -> None:
+    path = project / "undermine.toml"
+    path.write_text(CONFIG.format(command='"java -cp {project}/lib/*:classes pack.Main -jar x"', packages='["pack"]'))
+    nodes = [NodeInfo("s1", "store", "127.0.0.1", 1, {"main": 1}, str(project / "run" / "s1"))]
+    told = target_sources(load(path, programs=False), nodes)
+    (classes,) = told.classes
+    assert classes.files.path == (f"{project}/lib/*", f"{project}/run/s1/classes")
+    assert classes.files.packages == ("pack",)
+    assert classes.named == (("pack.net:Peer.send", "msg.send"),)
+    assert classes.runtime.name == "jvm"
+    assert not told.folders

@@ -11,6 +11,7 @@ from undermine.inject.controller import (
     CutNetwork,
     CutPower,
     EndFault,
+    EndInTime,
     FreezeNodes,
     KillNodes,
     LoseMessages,
@@ -141,6 +142,16 @@ def test_a_pause_ends_after_its_time(cluster: FakeCluster) -> None:
     assert cluster.frozen == set()
     assert shown(made.receipts) == [("n1", "pause", TIME_OVER), ("n2", "pause", TIME_OVER)]
     assert all(receipt.held_ns >= 50_000_000 for receipt in made.receipts)
+
+
+def test_the_network_is_joined_when_the_time_of_a_partition_is_over(cluster: FakeCluster) -> None:
+    made = faults_of(cluster, Partition(level="network", lasts_s=1.0))
+    made.cut(CutNetwork(0, ("n1",), ()))
+    assert cluster.cuts == {0}
+    made.end_in_time(EndInTime(0))
+    made.heal()
+    assert cluster.cuts == set()
+    assert shown(made.receipts) == [("n1", "partition", TIME_OVER)]
 
 
 def test_an_end_or_healing_comes_before_the_time_and_only_the_first_counts(cluster: FakeCluster) -> None:

@@ -23,7 +23,8 @@ from undermine.deployments.local import LocalCluster
 from undermine.inject.compile import unsupported
 from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
-from undermine.model.faults import Corrupt, Delay, Drop, FaultLimits, fault_kind
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import Corrupt, Delay, Drop, fault_kind
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import NodeInfo
 from undermine.run.agent_files import AgentFiles

@@ -10,11 +10,12 @@ from typing import get_args
 
 import pytest
 
-from undermine.cli.init import TEMPLATE
-from undermine.config.schema import Agent
+from undermine.cli.init import BLANK
+from undermine.config.schema import FILE_NAME, Agent
 from undermine.model.event import AgentInfo
+from undermine.resources import templates_dir
 from undermine.runtimes import accelerator, jvm_agent
-from undermine.runtimes.base import RoleCommand, RoleSources, Runtime, Traits
+from undermine.runtimes.base import ClassFiles, RoleCommand, RoleSources, Runtime, Traits
 from undermine.runtimes.table import NONE, RUNTIMES, catch_up, runtime_for, runtime_of
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -80,7 +81,8 @@ def test_the_table_is_keyed_by_name_and_its_last_entry_serves_every_command() ->
 
 def test_users_can_choose_it(runtime: Runtime) -> None:
     assert runtime.name in get_args(Agent), f"config/schema.py: Agent lacks {runtime.name}"
-    assert f'"{runtime.name}"' in TEMPLATE, f"the file that `undermine init` writes does not name {runtime.name}"
+    template = (templates_dir() / BLANK / FILE_NAME).read_text()
+    assert f'"{runtime.name}"' in template, f"the file that `undermine init` writes does not name {runtime.name}"
     row = re.search(r"^\| `agent` .*$", (PROJECT / "docs" / "configuration.md").read_text(), re.MULTILINE)
     assert row
     assert f'"{runtime.name}"' in row[0], f"docs/configuration.md does not name {runtime.name}"
@@ -177,4 +179,6 @@ def test_it_says_where_its_source_is_or_that_it_cannot(runtime: Runtime, tmp_pat
     (tmp_path / "app.py").touch()
     role = RoleCommand(COMMANDS[runtime.name], tmp_path, {}, ("app",))
     found = runtime.sources(role)
-    assert found == (RoleSources((str(tmp_path / "app.py"),)) if runtime.name == "python" else None)
+    source = RoleSources((str(tmp_path / "app.py"),))
+    classes = RoleSources(classes=ClassFiles((str(tmp_path / "app.jar"),), ("app",)))
+    assert found == {"python": source, "jvm": classes}.get(runtime.name)

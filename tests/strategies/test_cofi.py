@@ -12,7 +12,8 @@ from undermine.analysis.agreement.samples import Variable, samples_of
 from undermine.analysis.agreement.states import State
 from undermine.api.planning import learnt_by
 from undermine.model.columns import Columns
-from undermine.model.faults import FaultLimits, Partition
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import Partition
 from undermine.model.plan import Compare, FirstUnseen, Plan, When
 from undermine.model.point import Point
 from undermine.model.run import Moment

@@ -6,7 +6,8 @@ import msgspec
 from hand_made import MS, Trace
 
 from undermine.model.columns import Columns
-from undermine.model.faults import POWER_LOSS, Crash, FaultLimits, PowerLoss, Reboot
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import POWER_LOSS, Crash, PowerLoss, Reboot
 from undermine.model.plan import At, Plan, Then
 from undermine.model.point import Point, client_point
 from undermine.protocols import History, PastRun, Profile, asked_by
@@ -60,10 +61,13 @@ def test_a_crash_after_the_first_write_and_before_the_second_in_the_same_process
 
 
 def test_every_pair_is_tried_once_before_any_is_tried_with_another_crash() -> None:
-    plans = [candidate.plan for candidate in Deminer().propose(told(handled("a", "b", "c")))]
+    trace = handled("a", "b", "c")
+    nodes = {point.get("node"): "server" for point in trace.points()}
+    limits = FaultLimits(capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes, long_outage_s=6.0)
+    plans = [candidate.plan for candidate in Deminer().propose(told(trace, limits=limits))]
     assert len({sites(plan) for plan in plans[:2]}) == 2
     faults = [plan.steps[0].fault for plan in plans if sites(plan) == sites(plans[0])]
-    assert faults == [Reboot(0.3), Crash(), Reboot(0.3, ("m2", "n1")), Reboot(5.0)]
+    assert faults == [Reboot(0.3), Crash(), Reboot(0.3, ("m2", "n1")), Reboot(6.0)]
 
 
 def test_all_nodes_are_also_those_without_an_agent() -> None:

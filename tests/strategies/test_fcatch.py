@@ -12,7 +12,8 @@ from undermine.analysis.conflicts.awaited import LIMITED
 from undermine.analysis.conflicts.doubts import WHOLE
 from undermine.analysis.conflicts.left_behind import SEEN
 from undermine.model.columns import Columns
-from undermine.model.faults import Crash, Drop, Error, FaultLimits, Reboot, nodes_of
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import Crash, Drop, Error, Reboot, nodes_of
 from undermine.model.plan import At, Plan, Then, final_at, point_at
 from undermine.model.point import client_point
 from undermine.model.predictions.candidate import Candidate

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from undermine.analysis.possible_faults import possible_faults
-from undermine.model.faults import Crash, FaultLimits, Reboot
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import Crash, Pause, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
-from undermine.protocols import History, PastRun, PointSeen, Profile
+from undermine.protocols import History, Later, PastRun, PointSeen, Profile
 from undermine.strategies.prefail import Prefail
 from undermine.testing import CAPABILITIES, history, point
 
@@ -157,3 +158,25 @@ def test_kinds_of_failures_take_turns_whatever_ways_lead_to_them() -> None:
 def test_equal_histories_give_equal_proposals() -> None:
     given = told([ran(1, step(A))], {1: [C, D]})
     assert list(arranged(given)) == list(arranged(given))
+
+
+def test_only_a_first_fault_is_a_long_outage() -> None:
+    limits = msgspec.structs.replace(LIMITS, kinds=("reboot",), long_outage_s=6.0)
+    given = told(limits=limits)
+    assert {plan.steps[0].fault for plan in Prefail().propose(given)} == {Reboot(0.3), Reboot(6.0)}
+    given = told([ran(1, REBOOT)], {1: [C]}, limits)
+    assert {plan.steps[1].fault for plan in Prefail().propose(given)} == {Reboot(0.3)}
+
+
+def test_later_occurrences_are_for_first_faults_since_steps_count_anew() -> None:
+    later = {A: Later(3, "it differs"), C: Later(3, "it differs")}
+    first = msgspec.structs.replace(told(), later=later)
+    assert 3 in {plan.steps[0].trigger.nth for plan in Prefail().propose(first)}  # type: ignore[union-attr]
+    second = msgspec.structs.replace(told([ran(1, step(A))], {1: [C]}), later=later)
+    assert {plan.steps[1].trigger.nth for plan in Prefail().propose(second)} == {1}  # type: ignore[union-attr]
+
+
+def test_a_usual_pause_that_is_as_long_as_a_long_outage_is_also_a_second_fault() -> None:
+    limits = msgspec.structs.replace(LIMITS, kinds=("pause",), pause_s=5.0, long_outage_s=5.0)
+    second = Prefail().propose(told([ran(1, REBOOT)], {1: [C]}, limits))
+    assert {plan.steps[1].fault for plan in second} == {Pause(5.0)}

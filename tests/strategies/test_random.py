@@ -7,11 +7,13 @@ from collections import Counter
 import msgspec
 import pytest
 
-from undermine.analysis.possible_faults import injectable
-from undermine.model.faults import Crash, FaultLimits
+from undermine.analysis.possible_faults import AT_REST, injectable
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import Crash, Reboot
 from undermine.model.plan import At, Plan, Step
 from undermine.model.predictions.landings import LandedStep, Landings, Tried
 from undermine.protocols import History
+from undermine.strategies.order.lanes import kills_other
 from undermine.strategies.random import Random
 from undermine.testing import CAPABILITIES, history, point, simulate
 
@@ -133,3 +135,42 @@ def test_occurrences_at_which_a_run_has_landed_are_not_drawn() -> None:
     tried = [Tried(run, "a", (LandedStep(step, POINTS[0]),)) for run, step in enumerate(steps)]
     assert {plan.steps[0] for plan in Random().propose(given)} == set(steps)
     assert Random().propose(msgspec.structs.replace(given, landings=Landings(tried))) == []
+
+
+WITH_BROKER = FaultLimits(
+    ("crash", "reboot", "error"),
+    capabilities=dict.fromkeys(("n1", "n2"), CAPABILITIES),
+    node_roles={"n1": "server", "n2": "server", "redis": "store"},
+    long_outage_s=6.0,
+)
+COMMAND = point("db.write", loc="app:send#1", target="LPUSH key peer:redis")
+
+
+def drawn(round_index: int) -> list[Step]:
+    given = history([*POINTS, COMMAND], limits=WITH_BROKER, batch=200, round_index=round_index)
+    return [step for plan in Random().propose(given) for step in plan.steps]
+
+
+def test_a_node_without_an_agent_is_killed_often_and_at_different_moments() -> None:
+    killing = [step for step in drawn(0) if kills_other(step)]
+    assert len(killing) > len(drawn(0)) / 5
+    assert {(at(step).point, at(step).place) for step in killing} == {
+        (AT_REST, "before"),
+        (COMMAND, "before"),
+        (COMMAND, "after"),
+    }
+
+
+def test_long_outages_are_drawn_from_the_second_round_on() -> None:
+    def downtimes(round_index: int) -> set[float]:
+        return {step.fault.after_s for step in drawn(round_index) if isinstance(step.fault, Reboot)}
+
+    assert downtimes(0) == {0.3}
+    assert downtimes(1) == {0.3, 6.0}
+
+
+def test_rest_is_over_when_a_second_step_begins() -> None:
+    given = history([*POINTS, COMMAND], limits=WITH_BROKER, batch=200)
+    later = [step for plan in Random().propose(given) for step in plan.steps[1:]]
+    assert later
+    assert AT_REST not in {at(step).point for step in later}

@@ -15,7 +15,7 @@ from undermine.inject.compile import compile_steps
 from undermine.model.faults import Delay, Reboot
 from undermine.model.plan import At, Plan, Step, Then, point_at
 from undermine.model.predictions.candidate import Evidence, plan_of
-from undermine.program import analyse
+from undermine.program import Compiled, analyse
 from undermine.protocols import History, PastRun, TargetProgram
 from undermine.strategies.observed_weak_spots import OVER
 from undermine.strategies.sieve import UNDER, Sieve
@@ -158,6 +158,16 @@ def test_the_user_is_told_what_is_not_known(trace: Trace) -> None:
     assert "the target's source was not found" in said
     assert "not observed in full" in said
     assert strategy.remarks() == []
+
+
+def test_the_user_is_told_why_no_code_could_be_read(trace: Trace) -> None:
+    strategy = Sieve()
+    facts = Compiled(troubles=(("app.jar", "the analysis of the class files took more than 300 s"),)).facts()
+    history = msgspec.structs.replace(told(trace), program=lambda _: TargetProgram(facts))
+    propose(strategy, history)
+    said = " ".join(strategy.remarks())
+    assert "app.jar was left out: the analysis of the class files took more than 300 s" in said
+    assert "not found" not in said
 
 
 def test_another_fault_on_top_only_if_it_is_wanted(trace: Trace) -> None:

@@ -119,6 +119,8 @@ class FakeRunner:
         self.misses: Callable[[Plan], bool] = lambda plan: False
         self.damaged: tuple[Receipt, ...] = ()
         """Receipts of steps that the plan does not have."""
+        self.left: tuple[Receipt, ...] = ()
+        """Receipts of runs that do not fire."""
         self.meets: Callable[[int], object] = lambda count: None
         """Called during each run."""
         self.under_way = 0
@@ -160,7 +162,7 @@ class FakeRunner:
             "no luck" if status == "broken" else "",
             receipts=(*self.damaged, *(Receipt(i, "n1", "crash", 5) for i, _ in enumerate(plan.steps)))
             if fired
-            else (),
+            else self.left,
             healed_ns=100,
             timing=Timing(late_ms_max=self.late_ms(count), faults=self.lasted if fired else ()),
             moments=self.moments(count, plan) if fired else (),

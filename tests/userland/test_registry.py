@@ -198,3 +198,11 @@ def test_the_package_offers_what_a_plug_in_file_needs() -> None:
     assert all(getattr(undermine, name) is not None for name in undermine.__all__)
     with pytest.raises(AttributeError, match="nonsense"):
         undermine.nonsense  # noqa: B018
+
+
+def test_a_missing_module_is_reported_with_the_python_that_misses_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        registry.load(write(tmp_path, "import no_such_queue"))
+    assert "mine.py:1 cannot be loaded: ModuleNotFoundError: No module named 'no_such_queue'" in str(caught.value)
+    assert f"runs in {sys.executable}: install the module there, or add its folder to sys.path" in str(caught.value)
+    assert registry.described(ValueError("x")) == "ValueError: x"

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
 
+from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import (
     FAULT_KINDS,
     Fault,
-    FaultLimits,
     capability,
     carried_out_by,
     fault_kind,
     lacking,
     nodes_of,
+    row_of,
     scope_of,
 )
 from undermine.model.plan import Place
-from undermine.model.point import CLIENT, LEAVING_TRACES, MESSAGES, Point
-from undermine.protocols import PointSeen, PossibleFault
+from undermine.model.point import CLIENT, LEAVING_TRACES, MESSAGES, REST, Point, phase_point
+from undermine.protocols import Later, PointSeen, PossibleFault
 
 _ON_OPERATIONS = tuple(row for row in FAULT_KINDS.values() if row.hits == "operation")
 _KILLING = tuple(row for row in FAULT_KINDS.values() if row.kills)
 _STOPPING = tuple(row for row in FAULT_KINDS.values() if row.hits != "operation" and not row.kills)
 """Kinds that stop nodes or cut them off for a while."""
+AT_REST = phase_point(REST)
+"""Not an operation, so no run shows it. Nodes without an agent can be hit there."""
 _BEFORE: tuple[Place, ...] = ("before",)
 _BOTH: tuple[Place, ...] = ("before", "after")
 _REMEMBERED_MAX = 1 << 14
@@ -84,7 +87,8 @@ def _places(op: str) -> tuple[Place, ...]:
 
 
 def _of_nodes(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
-    """Faults that stop the node or cut it off for a while, and faults of its groups."""
+    """Faults that stop the node or cut it off for a while, faults of its groups, and crashes of the node at the other end if that
+    has no agent: a broker dies while a worker sends it a command, or between two commands."""
     op = point.get("op")
     groups = [group for group in limits.groups if len(group) > 1 and point.get("node") in group]
     if (op in MESSAGES and point.peer) or (op in LEAVING_TRACES and op != "net.send"):
@@ -92,23 +96,27 @@ def _of_nodes(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
             for row in _STOPPING:
                 for fault in row.offers(limits, point, nodes):
                     yield PossibleFault(point, "before", fault)
-    for group in groups if op in LEAVING_TRACES else ():
+    together = groups if op in LEAVING_TRACES else []
+    others = [(point.peer,)] if point.io_type != "close" and _has_no_agent(point.peer, limits) else []
+    for nodes in (*together, *others):
         for place in _places(op):
             for row in _KILLING:
-                for fault in row.offers(limits, point, group):
+                for fault in row.offers(limits, point, nodes):
                     yield PossibleFault(point, place, fault)
 
 
 def _at_client(point: Point, limits: FaultLimits) -> Iterator[PossibleFault]:
-    """Faults of nodes without an agent: they are hit while a client's operation begins or ends."""
-    for node in limits.node_roles:
-        if node in limits.capabilities:
-            continue
+    """Faults of nodes without an agent: they are hit at rest, or while a client's operation begins or ends."""
+    for node in filter(lambda node: _has_no_agent(node, limits), limits.node_roles):
         for row in (*_KILLING, *_STOPPING):
-            for place in _BOTH if row.kills else _BEFORE:
+            for place in _BOTH if row.kills and point != AT_REST else _BEFORE:
                 for fault in row.offers(limits, point, (node,)):
                     if carried_out_by(fault) != "agent":
                         yield PossibleFault(point, place, fault)
+
+
+def _has_no_agent(node: str, limits: FaultLimits) -> bool:
+    return node in limits.node_roles and node not in limits.capabilities
 
 
 def _judge(possible: PossibleFault, limits: FaultLimits) -> PossibleFault:
@@ -150,6 +158,15 @@ def fault_family(fault: Fault) -> str:
     if scope_of(fault) != "once":
         return f"lasting {kind}"
     return f"group {kind}" if len(nodes_of(fault)) > 1 else kind
+
+
+def with_later(possible_faults: Iterable[PossibleFault], later: Mapping[Point, Later]) -> Iterator[PossibleFault]:
+    """The possible faults. Those that hit an operation, or kill its node, come also at the later occurrence of their point."""
+    for possible in possible_faults:
+        yield possible
+        occurrence, row = later.get(possible.point), row_of(possible.fault)
+        if occurrence and (row.hits == "operation" or row.kills) and not nodes_of(possible.fault):
+            yield msgspec.structs.replace(possible, nth=occurrence.nth, why=occurrence.why)
 
 
 def injectable(possible_faults: Iterable[PossibleFault]) -> tuple[PossibleFault, ...]:

@@ -58,10 +58,14 @@ class CheckResult(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
     isolation: str = ""
     """How nodes are isolated from each other, and why not in the other way."""
+    user: str = ""
+    """The user that nodes run as; "" for the user of the tool."""
     unstable: tuple[str, ...] = ()
     """Some of the points that not every fault-free run showed."""
     baseline: Baseline = Baseline()
     """The baseline that was learnt from the fault-free runs."""
+    notes: list[tuple[str, list[int]]] = []
+    """Facts that checkers noted in the fault-free runs, such as an exit that a supervisor repaired, and the runs of each."""
     health: dict[str, str] = {}
     """By node that has a health question: its last answer; "" means healthy."""
     contents: Contents = Contents()
@@ -124,8 +128,10 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             skipped=count_reasons(possible_faults),
             problems=last.trace.problems,
             isolation=last.record.isolation,
+            user=str(engine.runner.accounts),
             unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
             baseline=usual,
+            notes=store.notes(),
             health=health_of(config, last),
             contents=campaign.preparing.contents,
             proofs=proofs,

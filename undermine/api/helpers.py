@@ -1,15 +1,17 @@
-"""The helpers of a campaign, which never starts a process itself: they read the target's source and build accelerators."""
+"""The helpers of a campaign, which never starts a process itself: they read the target's code and build accelerators."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from undermine.campaign.helpers import Helpers
 from undermine.config.schema import Config
 from undermine.model.run import RunView
-from undermine.program import Dependence, Named, Program
+from undermine.program import Compiled, Dependence, Named, Program, joined
 from undermine.protocols import TargetProgram
-from undermine.run.target_sources import Sources, target_sources
+from undermine.run.target_sources import RoleClasses, Sources, target_sources
+from undermine.runtimes.base import ClassFiles
 from undermine.runtimes.table import catch_up
 
 
@@ -19,9 +21,18 @@ def helpers(config: Config) -> Helpers:
     def read_program(run: RunView, folders: Sequence[str], observed: Sequence[tuple[str, str]]) -> TargetProgram:
         found = sources_of(config, run)
         program = Program.read(folders or found.folders, [Named(function, op) for function, op in found.named])
-        return TargetProgram(program.with_observed(observed).facts(), found.scripts, Dependence(program))
+        compiled = [_compiled(each, folders).facts(observed) for each in found.classes]
+        facts = joined([program.with_observed(observed).facts(), *compiled])
+        return TargetProgram(facts, found.scripts, Dependence(program))
 
     return Helpers(read_program, catch_up)
+
+
+def _compiled(classes: RoleClasses, folders: Sequence[str]) -> Compiled:
+    """The findings in the classes of a role: in jars and folders of classes that the user named, if any; else in its own."""
+    given = tuple(each for each in folders if each.endswith(".jar") or next(Path(each).rglob("*.class"), None))
+    files = ClassFiles(given, classes.files.packages) if given else classes.files
+    return classes.runtime.read_classes(files, classes.named) if files.path else Compiled()
 
 
 def sources_of(config: Config, run: RunView) -> Sources:

@@ -13,6 +13,8 @@ from undermine.api.opening import build_agents, opened, silent
 from undermine.campaign.running import Listener
 from undermine.config.schema import Config
 from undermine.model.plan import Plan
+from undermine.model.point import stack_id
+from undermine.model.predictions.apart import told_apart
 from undermine.model.predictions.candidate import Candidate, Reason, merged
 from undermine.model.predictions.landings import would_land_alike
 from undermine.policies.pruning import Explanation, explain
@@ -31,6 +33,10 @@ class Predicted(msgspec.Struct, frozen=True):
     """The number of all plans that policies keep; `plans` has the first of them."""
     dropped: tuple[Explanation, ...] = ()
     """For each policy, the plans that it drops: their number, and some or all of them with their representatives."""
+    apart: dict[str, str] = {}
+    """By id of each of `plans` that reads like another one: words for the difference."""
+    reasoned: bool = False
+    """Does the strategy give reasons for its plans?"""
 
 
 class PlanResult(msgspec.Struct, frozen=True):
@@ -67,6 +73,8 @@ def plan(
     with opened(config, config.dir / "plan", chosen, listener, fresh=True, survey=True) as (campaign, store, _):
         campaign.refuse_unusable()
         campaign.baseline()
+        columns = [campaign.plan_runner.columns(run) for run in store.fault_free()]
+        stacks = {stack_id(stack): stack for each in columns for stack in each.stacks}
         predicted: list[Predicted] = []
         candidates: list[Candidate] = []
         dropped: Counter[str] = Counter()
@@ -75,7 +83,12 @@ def plan(
             pruned = proposal.pruned
             dropped.update(pruned.counts)
             examples = explain(pruned, sys.maxsize if every_dropped else _EXAMPLES)
-            predicted.append(Predicted(strategy.name, strategy.summary, pruned.kept[:count], len(pruned.kept), examples))
+            plans = pruned.kept[:count]
+            differences = told_apart(plans, stacks)
+            reasoned = any(one.reasons for one in proposal.candidates.values())
+            predicted.append(
+                Predicted(strategy.name, strategy.summary, plans, len(pruned.kept), examples, differences, reasoned)
+            )
             candidates += proposal.candidates.values()
         possible_faults = campaign.possible_faults()
         return PlanResult(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -145,8 +144,8 @@ def clean(config: Config, *, everything: bool = False) -> list[str]:
         for folder in (*sorted((config.dir / CAMPAIGNS).glob("*")), *(config.dir / name for name in SCRATCH)):
             if folder.is_dir():
                 with locked(folder):
-                    shutil.rmtree(folder)
-                done.append(f"removed {folder}")
+                    target_files.remove(folder)
+                done.append(f"could not remove all of {folder}" if folder.exists() else f"removed {folder}")
     return done
 
 

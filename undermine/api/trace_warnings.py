@@ -29,7 +29,7 @@ def warnings(
 ) -> tuple[str, ...]:
     """All warnings. Effects of injected faults are not warned about. `verdicts` may be of other checkers too."""
     texts = [*_of_the_trace(view, summary)]
-    if not view.receipts:
+    if not any(receipt.proves for receipt in view.receipts):
         texts += _wrong(view, columns, checkers, verdicts)
     return tuple(clip(text, _LINE_MAX) for text in texts)
 

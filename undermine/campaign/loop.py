@@ -27,7 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from undermine.analysis.possible_faults import possible_faults_at
+from undermine.analysis.exposure.outages import long_outage, time_limits
+from undermine.analysis.later_occurrences import later_occurrences, shown_in
+from undermine.analysis.possible_faults import AT_REST, possible_faults_at
 from undermine.campaign.confirming import Confirming
 from undermine.campaign.forecast import Forecast, forecast
 from undermine.campaign.helpers import Helpers
@@ -35,12 +37,13 @@ from undermine.campaign.limits import Allowance, Limits, UnderWay
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposal, Proposing
 from undermine.campaign.running import LEARNT_FROM, JudgedRun, Listener, PlanRunner
-from undermine.campaign.stored_plans import note_counted_only
+from undermine.campaign.stored_plans import note_counted_only, note_totals
 from undermine.campaign.surveying import Surveying
 from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
 from undermine.model.errors import UserError
-from undermine.model.faults import FaultLimits, fault_kind, lacking
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import fault_kind, lacking
 from undermine.model.finding import Finding
 from undermine.model.point import Point
 from undermine.model.predictions.landings import Landings, Tried
@@ -52,6 +55,7 @@ from undermine.protocols import (
     Counted,
     Follows,
     History,
+    Later,
     Needs,
     PastRun,
     PointSeen,
@@ -68,6 +72,9 @@ from undermine.store.rundir import tidy
 PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 
 
+_LONG_OUTAGE = "long_outage_s"
+"""The key under which the store keeps the duration of long outages."""
+_BEFORE_HANG = 0.9
 _BATCH = 4
 """The number of plans for each job that a strategy is asked for in one turn."""
 _ALONE = 16
@@ -83,6 +90,7 @@ class Reachable(msgspec.Struct, frozen=True):
     profile: Profile
     possible_faults: tuple[PossibleFault, ...]
     possible_faults_at: PossibleFaultsAt
+    later: dict[Point, Later] = {}
 
 
 class Campaign:
@@ -156,13 +164,11 @@ class Campaign:
         return self.forecast({s.name: waiting.get(s.name, 0) for s in self._strategies}, limits)
 
     def forecast(self, proposed: Mapping[str, int], limits: Limits) -> Forecast:
-        """How many of its plans each strategy will reach. `proposed` has the number of plans that each proposes now."""
-        plans: dict[str, int | None] = {}
-        for strategy in self._strategies:
-            if isinstance(strategy, Counted):
-                plans[strategy.name] = strategy.total(self.history_of(strategy, 1))
-            else:
-                plans[strategy.name] = proposed[strategy.name]
+        """How many of its plans each strategy will reach. `proposed` has the number of plans that each proposes now. Stores the
+        totals of strategies that propose a few at a time, for `undermine plan --campaign`."""
+        totals = {s.name: s.total(self.history_of(s, 1)) for s in self._strategies if isinstance(s, Counted)}
+        note_totals(self._store, totals)
+        plans = {s.name: totals[s.name] if s.name in totals else proposed[s.name] for s in self._strategies}
         rows = self._store.run_rows()
         runs_s = [row["timing"]["total_s"] for row in rows if row["timing"] and row["kind"] in LEARNT_FROM]
         return forecast(plans, runs_s, limits.budget_s, self._config.hunt.confirm_share, limits.jobs)
@@ -269,6 +275,8 @@ class Campaign:
             metadata=self._config.metadata,
             program=self._program,
             delay_s=self._config.faults.delay_s,
+            is_long=self.fault_limits().is_long,
+            later=reachable.later,
             landings=self._landings(),
             others=self._others,
             faulty=self.preparing.went_well,
@@ -285,12 +293,32 @@ class Campaign:
 
     def _from_fault_free_runs(self) -> Reachable:
         """The points of the fault-free runs and the faults that are possible there. Cached until there are more such runs."""
+        self._learn_long_outage()
         key = (self._store.baselines(), self.fault_limits())
         if self._reachable is None or self._reachable[0] != key:
             points, runs = self._store.baseline_points()
             profile, at = self._store.baseline_profile(), possible_faults_at(key[1])
-            self._reachable = key, Reachable(points, runs, profile, at([seen.point for seen in points]), at)
+            possible = at([AT_REST, *(seen.point for seen in points)])
+            self._reachable = key, Reachable(points, runs, profile, possible, at, self._later())
         return self._reachable[1]
+
+    def _learn_long_outage(self) -> None:
+        """Decide once how long nodes are down in long outages, and say so. A longer one than `run.hang_s` would not be an outage
+        that ends, since everything is healed if clients make no progress for that time."""
+        faults, hang_s, runs = self._config.faults, self._config.run.hang_s, self._store.fault_free()
+        if self._store.meta(_LONG_OUTAGE) is not None or not (faults.outage_s_max and runs):
+            return
+        limits = time_limits(map(self.plan_runner.columns, runs), self._program(()))
+        found = long_outage(limits, min(faults.outage_s_max, hang_s * _BEFORE_HANG), faults.delay_s)
+        cut = f"; {found.cut} (see faults.outage_s_max and run.hang_s)" if found.cut else ""
+        self.plan_runner.tell("remark", f"long outages last {found.seconds:g} s: {found.why}{cut}")
+        self._store.set_meta(_LONG_OUTAGE, found.seconds)
+
+    def _later(self) -> dict[Point, Later]:
+        """The later occurrences of points that are worth a try."""
+        contents = self.preparing.contents
+        runs = ((self.plan_runner.learnt_columns(run), self.plan_runner.served(run)[1]) for run in self._store.fault_free())
+        return later_occurrences(shown_in(columns, contents, healed_ns) for columns, healed_ns in runs)
 
     def fault_limits(self) -> FaultLimits:
         """The user's limits, with the abilities of the agents and the deployment."""
@@ -298,6 +326,7 @@ class Campaign:
         shared = set(faults.__struct_fields__) & set(FaultLimits.__struct_fields__) - {"groups"}
         return FaultLimits(
             **{name: getattr(faults, name) for name in shared},
+            long_outage_s=min(self._store.meta(_LONG_OUTAGE, 0.0), faults.outage_s_max),
             groups=tuple(self._config.group(name) for name in faults.groups),
             capabilities={n: tuple(c) for n, c in self._store.meta("capabilities", {}).items()},
             node_roles=self._config.node_roles,

@@ -27,7 +27,7 @@ from undermine.findings.baseline import learn
 from undermine.findings.benign import benign_plans, middle_of
 from undermine.model.baseline import Agreements, Baseline
 from undermine.model.errors import ClusterError
-from undermine.model.faults import FaultLimits
+from undermine.model.fault_limits import FaultLimits
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView, Verdict

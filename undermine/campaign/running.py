@@ -319,18 +319,18 @@ def _served_ns(history: Sequence[Op]) -> int:
 
 
 def _fired(view: RunView) -> list[tuple[int, str, str, str, bool]]:
-    """(step, point, kind, fault, had a client begun?) for each step that has a receipt; a damaged receipt may name a step that
+    """(step, point, kind, fault, had a client begun?) for each step that took effect; a damaged receipt may name a step that
     does not exist.
 
     If the plan does not name the whole point, the point is the one that the run reached.
     """
     rows = []
-    receipted = {receipt.step for receipt in view.receipts}
+    proven = {receipt.step for receipt in view.receipts if receipt.proves}
     reached = {moment.step: moment.point for moment in reversed(view.record.moments)}
     served_ns = _served_ns(view.history)
     serving = {moment.step for moment in view.record.moments if moment.t_ns >= served_ns}
     for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
-        if step not in receipted:
+        if step not in proven:
             continue
         at: At | None = final_at(trigger)
         point = reached.get(step)

@@ -7,18 +7,21 @@ A policy may drop more plans than are stored (`DROPPED_MAX`); `note_counted_only
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
+from undermine.model.predictions.apart import told_apart
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import THEN, Pruned
 from undermine.store.database import CampaignStore
 
 _COUNTED_ONLY = "untold"
 """The store's key for the numbers of dropped plans that are not stored, by strategy and round."""
+_TOTALS = "totals"
+"""The store's key for the numbers of plans of strategies that propose a few at a time."""
 _STATUS_WORDS = {"not_fired": ", which did not fire", "exhausted": ", which did not fire", "broken": ", which broke"}
 
 
@@ -63,6 +66,10 @@ class Planned(msgspec.Struct, frozen=True):
     """The number of plans that are still to run; `plans` has the first of them."""
     plans: tuple[Plan, ...]
     dropped: tuple[DroppedBy, ...] = ()
+    later: int | None = 0
+    """How many plans a strategy that proposes a few at a time has yet to propose, at least; None if they never end."""
+    apart: dict[str, str] = {}
+    """By id of each of `plans` that reads like another one: words for the difference."""
 
 
 class StoredPlans(msgspec.Struct, frozen=True):
@@ -102,6 +109,11 @@ def note_counted_only(store: CampaignStore, strategy: str, pruned: Pruned) -> No
         store.set_meta(_COUNTED_ONLY, noted)
 
 
+def note_totals(store: CampaignStore, totals: Mapping[str, int | None]) -> None:
+    """Store how many plans the strategies have in all that propose a few at a time; None: they never end."""
+    store.set_meta(_TOTALS, {**store.meta(_TOTALS, {}), **totals})
+
+
 def _policy(rule: str) -> str:
     return rule.partition(THEN)[0]
 
@@ -121,13 +133,21 @@ def read(store: CampaignStore, strategies: Sequence[str] = (), most: int = 10, *
     }
     numbers |= {key: (0, 0, 0) for name in dropped if (key := (RoundKind.STRATEGY, name)) not in numbers}
     _refuse_others(strategies, [name or kind.value for kind, name in numbers])
+    totals = store.meta(_TOTALS, {})
+    stacks = {seen.point.get("stack"): seen.frames for seen in store.baseline_points()[0]}
     predicted = []
     for (kind, name), (run, covered, still) in numbers.items():
         if not strategies or (name or kind.value) in strategies:
             rules = _explained(store, name, dropped.get(name, {}), counted_only.get(name, {}).values())
             plans = tuple(slot.plan for slot in store.open_slots(name, most, kind))
-            predicted.append(Planned(name or kind.value, run, covered, still, plans, rules))
+            later = _later(totals.get(name, 0), run + covered + still + sum(rule.count for rule in rules))
+            differences = told_apart(plans, stacks)
+            predicted.append(Planned(name or kind.value, run, covered, still, plans, rules, later, differences))
     return StoredPlans(str(store.folder), tuple(predicted))
+
+
+def _later(total: int | None, proposed: int) -> int | None:
+    return None if total is None else max(0, total - proposed)
 
 
 def _refuse_others(wanted: Iterable[str], names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from undermine.checkers.text import printable
-from undermine.model.stacks import ProcessStacks, ThreadStack
+from undermine.model.event import ProcessStacks, ThreadStack
 
 _HELD = re.compile(r", held by (?P<holder>.{1,200}?)(?:, which has ended,)? since (?P<place>\S{1,300}?):\d+, at ")
 """The part of `ThreadStack.waits` that says who holds the lock."""

@@ -18,7 +18,7 @@ import msgspec
 
 from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.blocked_threads import blocked_because, thread_lines
-from undermine.model.faults import restart_after_s, row_of
+from undermine.model.faults import duration_s, restart_after_s, row_of
 from undermine.model.injected import operations_open
 from undermine.model.plan import fault_words
 from undermine.model.run import END, HealthSample, Op, Rank, RunView, Verdict
@@ -222,8 +222,8 @@ def _end_ns(run: RunView, step: int) -> int:
     """
     over_ns = run.record.stalled_ns or run.record.healed_ns
     ends = [r.t_ns for r in run.receipts if r.step == step and r.action == END]
-    row = row_of(run.plan.steps[step].fault)
-    if row.duration and not row.kills:  # then the receipt is written when it ends
+    fault = run.plan.steps[step].fault
+    if duration_s(fault) is not None and not row_of(fault).kills:  # then the receipt is written when it ends
         ends += [r.t_ns for r in run.receipts if r.step == step and r.proves]
     return min([*ends, over_ns])
 

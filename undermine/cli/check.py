@@ -22,10 +22,12 @@ from undermine.cli.options import (
     print_json,
 )
 from undermine.cli.plan import learnt_lines
+from undermine.report.text import count
 from undermine.runtimes.table import RUNTIMES
 
 _SLOWEST_SHOWN = 5
 _NAME_WIDTH_MAX = 40
+_PROBLEMS_SHOWN = 10
 _VARIABLES_SHOWN = 60
 _SUGGESTED_MAX = 10
 
@@ -76,6 +78,7 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
         )
     out.print(machine)
     out.print(f"isolation of nodes: {plain(result.isolation)}")
+    out.print(f"nodes run as: {plain(result.user) or 'the user of this command'}")
     _show_agents(out, result, verbose=verbose)
     for lines in (_points_lines(result), _cost_lines(result), _baseline_lines(result)):
         for line in lines:
@@ -98,8 +101,8 @@ def _suggestion_lines(suggestions: Suggestions) -> Iterator[str]:
     best = suggestions.best[:_SUGGESTED_MAX]
     if not best:
         yield f"[yellow]no variables to suggest[/yellow]: agents looked at {suggestions.paths:,} attributes"
-        for reason, count in sorted(suggestions.dropped.items(), key=lambda item: -item[1]):
-            yield f"  {count:,}: {reason}"
+        for reason, number in sorted(suggestions.dropped.items(), key=lambda item: -item[1]):
+            yield f"  {number:,}: {reason}"
         return
     yield f"variables that nodes usually agree about, of {suggestions.paths:,} attributes, the best first:"
     for role in sorted({role for one in best for role in one.roles or ("",)}):
@@ -158,8 +161,10 @@ def _cost_lines(result: api.CheckResult) -> Iterator[str]:
         yield f"  {plain(line)}"
     for reason, number in result.skipped.items():
         yield f"  {number:,} faults are left out: {plain(reason)}"
-    for problem in result.problems:
+    for problem in result.problems[:_PROBLEMS_SHOWN]:
         yield f"[yellow]trace:[/yellow] {plain(problem)}"
+    if (left := len(result.problems) - _PROBLEMS_SHOWN) > 0:
+        yield f"[yellow]trace:[/yellow] … and {left:,} more; `--json` has all"
 
 
 def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
@@ -167,6 +172,8 @@ def _baseline_lines(result: api.CheckResult) -> Iterator[str]:
     usual = result.baseline
     if usual.flaky:
         yield f"[red]the workload is flaky:[/red] {plain(usual.flaky)}"
+    for note, runs in result.notes:
+        yield f"[yellow]without any fault:[/yellow] {plain(note)} ({count(len(runs), 'run')}, first in run {runs[0]})"
     if slowest := sorted(usual.slowest_s.items(), key=lambda item: -item[1])[:_SLOWEST_SHOWN]:
         said = ", ".join(f"{plain(f)} {seconds:.2f} s" for f, seconds in slowest)
         yield f"slowest operations without a fault: {said}"

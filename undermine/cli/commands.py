@@ -20,7 +20,7 @@ import undermine
 from undermine.cli.check import check
 from undermine.cli.console import plain
 from undermine.cli.hunt import demo, hunt
-from undermine.cli.init import init
+from undermine.cli.init import init, template_list
 from undermine.cli.plan import plan
 from undermine.cli.replay import bundle, replay
 from undermine.cli.report import clean, logs, report
@@ -79,6 +79,8 @@ def main() -> None:
         elif hasattr(error, "format_message"):
             # An error of click about the arguments. Click may be part of typer, so its class has no fixed import path.
             said = error.format_message()
+            if getattr(error, "option_name", "") in ("--template", "-t"):
+                said = f"{said} Choose one of these:\n{template_list()}"
         else:
             sys.exit(_print_bug(errors))
         errors.print(f"[red]error:[/red] {plain(said)}")

@@ -66,7 +66,7 @@ def show_notes(notes: Sequence[tuple[str, Sequence[int]]]) -> None:
 
 def _show_unreal(out: Console, findings: Sequence[Finding], options: str) -> None:
     if findings:
-        out.print("\n[bold]dropped[/bold]: no slow device can cause these delays, so these are not bugs")
+        out.print("\n[bold]dropped[/bold]: no slow device can cause these delays; another fault may still do the same harm")
     for finding in findings:
         out.print(f"\n[bold]{finding.id}[/bold] {plain(finding.title)}")
         for name, text in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from undermine.cli.options import (
     load_config,
     print_json,
 )
+from undermine.model.plan import Plan
 
 _LEARNT_SHOWN = 12
 
@@ -86,12 +87,13 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
         shown = len(predicted.plans)
         more = f" ({predicted.kept:,} plans, the first {shown} are shown)" if predicted.kept > shown else ""
         out.print(f"\n[bold]{predicted.strategy}[/bold]: {predicted.summary}{more}")
-        reasons = {plan.why for plan in predicted.plans}
-        for number, plan in enumerate(predicted.plans, 1):
-            why = f" ({plain(plan.why)})" if len(reasons) > 1 else ""
-            out.print(f"  {number:>3}. {plain(str(plan))}{why}")
-            for other in result.other_reasons(plan, predicted.strategy):
-                out.print(f"       [dim]also {plain(other.strategy)}: {plain(other.text)}[/dim]")
+        if not predicted.plans:
+            out.print("  no plan")
+        elif predicted.reasoned and len(whys := {plan.why for plan in predicted.plans}) == 1:
+            out.print(f"  [dim]each: {plain(*whys)}[/dim]")
+        for number, (plan, lines) in enumerate(zip(predicted.plans, _below(predicted), strict=True), 1):
+            others = [f"also {one.strategy}: {one.text}" for one in result.other_reasons(plan, predicted.strategy)]
+            _show_one(out, number, plan, [*lines, *others])
         for line in learnt_lines(result.learnt.get(predicted.strategy, ())):
             out.print(line)
         for rule in predicted.dropped:
@@ -103,6 +105,34 @@ def show_plan(result: api.PlanResult, *, explain: bool = False) -> None:
                 out.print(f"       … and {unlisted:,} more")
     for reason, number in result.skipped.items():
         out.print(f"{number:,} possible faults are left out: {plain(reason)}")
+
+
+def _below(predicted: api.Predicted) -> Iterator[list[str]]:
+    """For each plan, the lines below it: what tells it apart from others that read alike, and its reason, unless all plans have
+    the same reason."""
+    shared = len({plan.why for plan in predicted.plans}) == 1
+    before = ""
+    for plan in predicted.plans:
+        why = "" if shared else cut_reason(plan.why, before)
+        before = plan.why
+        yield list(filter(None, (predicted.apart.get(plan.id), why)))
+
+
+def cut_reason(why: str, before: str) -> str:
+    """The reason of a plan with "…" for the parts that the plan before has too."""
+    if why == before:
+        return "for the same reason" if why else ""
+    parts, known = why.split("; "), set(before.split("; "))
+    shown = ["…" if part in known else part for part in parts]
+    if set(shown) == {"…"}:
+        return why  # it lacks a part of the other reason
+    return "; ".join(part for n, part in enumerate(shown) if n == 0 or part != "…" or shown[n - 1] != "…")
+
+
+def _show_one(out: Console, number: int, plan: Plan, below: Iterable[str]) -> None:
+    out.print(f"  {number:>3}. {plain(str(plan))}")
+    for line in below:
+        out.print(f"       [dim]{plain(line)}[/dim]")
 
 
 def learnt_lines(learnt: Sequence[str]) -> Iterator[str]:
@@ -129,11 +159,19 @@ def show_stored_plans(result: StoredPlans, *, explain: bool = False) -> None:
 
 def _show_planned(out: Console, planned: Planned) -> None:
     covered = f"{planned.covered:,} already tried by other runs, " if planned.covered else ""
-    out.print(f"\n[bold]{plain(planned.strategy)}[/bold]: {planned.run:,} run, {covered}{planned.open:,} still to run")
+    counts = f"{planned.run:,} run, {covered}{planned.open:,} still to run{_later(planned)}"
+    out.print(f"\n[bold]{plain(planned.strategy)}[/bold]: {counts}")
     for number, plan in enumerate(planned.plans, 1):
-        out.print(f"  {number:>3}. {plain(str(plan))}")
+        _show_one(out, number, plan, filter(None, [planned.apart.get(plan.id)]))
     if (more := planned.open - len(planned.plans)) > 0:
         out.print(f"       … and {more:,} more")
+
+
+def _later(planned: Planned) -> str:
+    """Words for the plans that a strategy has yet to propose, if it proposes a few at a time."""
+    if planned.later is None:
+        return ", and it never runs out of others"
+    return f", at least {planned.later:,} to be proposed later" if planned.later else ""
 
 
 def _show_dropped(out: Console, rule: DroppedBy, *, explain: bool) -> None:

@@ -120,7 +120,8 @@ def _ask_to_run(path: Path, *, yes: bool) -> None:
     user = "root" if os.geteuid() == 0 else "you"
     runs = f"{path} brings a plug-in file and commands, which would run as {user}"
     if not sys.stdin.isatty():
-        raise UserError(f"{runs}; if you trust them, add --yes, else use -c with a project of your own")
+        instead = "replay it as an unprivileged user, or " if user == "root" else ""
+        raise UserError(f"{runs}; if you trust them, add --yes, else {instead}use -c with a project of your own")
     out = Console(stderr=True, soft_wrap=True, highlight=False)
     out.print(f"{plain(runs)}:")
     for command in manifest.commands.values():

@@ -49,7 +49,7 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     common = {} if auto else variables(source, ("variables",), data.get("variables", {}))
     check_references(source, roles, tables["faults"])
     check_groups(source, tables["faults"], named, roles)
-    check_templates(source, project, params, roles, tables["workload"])
+    check_templates(source, project, params, roles, tables["workload"], tables["run"].user)
     try_render(source, ("campaign", "setup"), (tables["campaign"].setup,), Values((), project=project, params=params))
     options = read_strategies(source, data.get("strategies", {}))
     tables["auto_variables"] = auto

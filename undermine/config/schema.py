@@ -31,13 +31,14 @@ from undermine.config.templates import (
     render,
 )
 from undermine.model.errors import UserError
+from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import (
     Direction,
     DiskError,
-    FaultLimits,
     FaultName,
     Kept,
     Level,
+    Logical,
     Loss,
     NetworkError,
 )
@@ -212,6 +213,7 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gray_s: Seconds = 2.0
     checker_timeout_s: Seconds = 10.0
     late_s_max: Seconds = 0.5
+    user: Text = ""
     output_mb: Annotated[int, _whole(1, 4096)] = 64
 
 
@@ -228,6 +230,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delay_s: Seconds = _DEFAULTS.delay_s
     delay_modes: Annotated[tuple[DelayMode, ...], _SOME] = _DEFAULTS.delay_modes
     pause_s: Seconds = _DEFAULTS.pause_s
+    outage_s_max: Pause = 10.0
     partition_levels: Annotated[tuple[Level, ...], _SOME] = _DEFAULTS.partition_levels
     partition_directions: Annotated[tuple[Direction, ...], _SOME] = _DEFAULTS.partition_directions
     partition_losses: Annotated[tuple[Loss, ...], _SOME] = _DEFAULTS.partition_losses
@@ -235,6 +238,7 @@ class Faults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     power_kept: Annotated[tuple[Kept, ...], _SOME] = _DEFAULTS.power_kept
     disk_errors: Annotated[tuple[DiskError, ...], _ANY] = _DEFAULTS.disk_errors
     network_errors: Annotated[tuple[NetworkError, ...], _ANY] = _DEFAULTS.network_errors
+    logical: Logical = _DEFAULTS.logical
     roles: RoleNames = ()
     groups: GroupNames = ()
     max_steps: Annotated[int, _whole(1, 8)] = 2
@@ -357,6 +361,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         facts = tuple(NodeFacts.of(info, self.role_of(info.id).nodes.index(info.id) + 1) for info in nodes)
         return values_of(facts, node, run, self.project, self.params, self.roles)
 
+    def user_of(self, node: str) -> str:
+        """The user that this node runs as; "" for the user of the tool."""
+        role = self.role_of(node)
+        return render(self.run.user, user_values(role, node, self.project, self.params))
+
     def runtime(self, role: str) -> Runtime:
         """The runtime of this role's nodes; `agent = "auto"` is resolved from the program."""
         wanted = self.roles[role].agent
@@ -451,6 +460,12 @@ def values_of(
     own = next(fact for fact in facts if fact.id == node) if node else None
     entries = {name: Entry(role.peers, role.peers_join) for name, role in roles.items()}
     return Values(facts, own, run, project, params=params, entries=entries)
+
+
+def user_values(role: Role, node: str, project: str, params: Mapping[str, Param]) -> Values:
+    """The values of placeholders in `run.user`, which is the same in every run."""
+    own = NodeFacts(node, role.name, role.nodes.index(node) + 1, "", {}, "")
+    return Values((own,), own, "", project, params=params)
 
 
 def _program_of(command: Sequence[str]) -> str:

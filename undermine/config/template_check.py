@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from undermine.config.lines import KeyPath, Source
-from undermine.config.schema import Param, Role, Workload, values_of
+from undermine.config.schema import Param, Role, Workload, user_values, values_of
 from undermine.config.templates import DEFAULT_ENTRY, NodeFacts, TemplateError, Values, render_command
 
 
 def check_templates(
-    source: Source, project: str, params: Mapping[str, Param], roles: Mapping[str, Role], workload: Workload
+    source: Source, project: str, params: Mapping[str, Param], roles: Mapping[str, Role], workload: Workload, user: str = ""
 ) -> None:
     facts = _invented(roles)
     for name, role in roles.items():
@@ -18,6 +18,7 @@ def check_templates(
             values = values_of(facts, node, "/run", project, params, roles)
             for path, words in _templates(role):
                 try_render(source, ("roles", name, *path), words, values)
+            try_render(source, ("run", "user"), (user,), user_values(role, node, project, params))
         _check_entry(source, role, facts, params)
     values = values_of(facts, "", "/run", project, params, roles)
     try_render(source, ("workload", "command"), workload.command, values)

@@ -7,7 +7,6 @@ stays behind if the tool dies.
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from undermine.config.schema import Config, Role
 from undermine.config.templates import Values, render, render_command
 from undermine.deployments import cgroups
 from undermine.deployments.abilities import Partition
+from undermine.deployments.guardian_client.accounts import Account, Accounts
 from undermine.deployments.guardian_client.client import Exit, GuardianClient
 from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.node_logs import LogLimit, NodeLogs
@@ -56,7 +56,8 @@ class _State:
 
 class LocalCluster:
     """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one. `disks` answers
-    their trapped system calls, in a run in which disks may be slow or lose power."""
+    their trapped system calls, in a run in which disks may be slow or lose power. `agent_parts` is a folder for copies of the
+    agents' files that the nodes' accounts can read."""
 
     def __init__(
         self,
@@ -71,7 +72,11 @@ class LocalCluster:
         cgroup: Path | None = None,
         disks: SlowDisks | None = None,
         died: Callable[[str], None] = lambda _: None,
+        accounts: Accounts | None = None,
+        agent_parts: Path | None = None,
     ) -> None:
+        self._accounts = accounts or Accounts(config)
+        self._agent_parts = agent_parts
         self._died = died
         """Called when the main process of a node has ended, before the node can be started again."""
         self._config = config
@@ -81,7 +86,7 @@ class LocalCluster:
         self.nodes = tuple(nodes)
         self._by_id = {info.id: info for info in nodes}
         self._agent_file = agent_file
-        self._probes = NodeProbes(config, nodes, run.path, network, ask_user)
+        self._probes = NodeProbes(config, nodes, run.path, network, ask_user, self._accounts)
         self._logs = NodeLogs(config, run)
         self._log_limit = LogLimit(run.logs, config.run.output_mb << 20)
         self._network = network
@@ -132,7 +137,8 @@ class LocalCluster:
             state.reboot_after_s = None
             state.started_ns = time.monotonic_ns()
             incarnation = state.incarnation
-        Path(info.dir).mkdir(mode=0o700, exist_ok=True)
+        account = self._accounts.of(node)
+        self._make_folder(Path(info.dir), account)
         with state.disk:
             if self._disks:
                 self._disks.follow(node, Path(info.dir))
@@ -141,18 +147,23 @@ class LocalCluster:
         for path in output:
             target_files.remove(path)  # an earlier start of a node may have put anything there
         values = self._values(node)
-        cgroup = self._make_cgroup(node, incarnation)
+        cgroup = self._make_cgroup(node, incarnation, account)
+        argv = render_command(role.command, values)
+        cwd = Path(self._config.project, render(role.cwd, values))
         try:
+            env = self._environment(info, role, incarnation, values, cgroup)
+            self._accounts.refuse_unreachable(node, argv, env, cwd)
             self._guardian.start(
                 key=self._guardian_key(node, incarnation),
-                argv=list(render_command(role.command, values)),
-                env=self._environment(info, role, incarnation, values, cgroup),
-                cwd=Path(self._config.project, render(role.cwd, values)),
+                argv=argv,
+                env=env,
+                cwd=cwd,
                 stdout=output[0],
                 stderr=output[1],
                 netns=self._network.namespace(node),
                 cgroup=cgroup,
                 trap=self._disks.trap(node) if self._disks else None,
+                account=account,
             )
             if self._disks:
                 self._disks.started(node)
@@ -170,23 +181,35 @@ class LocalCluster:
     def _guardian_key(self, node: str, incarnation: int) -> str:
         return f"{self._key}/{node}/{incarnation}"
 
-    def _make_cgroup(self, node: str, incarnation: int) -> str:
-        """Create a cgroup for this start, so that freezing or killing an earlier start does not affect it."""
+    def _make_folder(self, folder: Path, account: Account | None) -> None:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700)
+            if account:
+                account.give(folder)
+
+    def _make_cgroup(self, node: str, incarnation: int, account: Account | None) -> str:
+        """Create a cgroup for this start, so that freezing or killing an earlier start does not affect it. The node's agent may
+        kill it, but no process can leave it."""
         if self._cgroup is None:
             return ""
         path = self._cgroup / f"{node}.{incarnation}"
         path.mkdir(parents=True, exist_ok=True)
+        if account:
+            account.give(path / "cgroup.kill")
         return str(path)
 
     def _environment(self, info: NodeInfo, role: Role, incarnation: int, values: Values, cgroup: str) -> dict[str, str]:
-        env = role_environment(self._config, role, self._run.path, values)
+        account = self._accounts.of(info.id)
+        env = role_environment(self._config, role, self._run.path, values, account)
         env["PYTHONUNBUFFERED"] = "1"
         runtime = self._config.runtime(info.role)
         if runtime.has_agent:
             path = self._run.agent_config(info.id, incarnation)
             target_files.write_new(path, json.dumps(self._agent_file(info, incarnation, cgroup)).encode())
+            if account:
+                account.give(path)
             env["UNDERMINE_AGENT"] = str(path)
-        return runtime.environment(env)
+        return runtime.environment(env, self._agent_parts)
 
     # --- probing
 
@@ -220,7 +243,7 @@ class LocalCluster:
 
     def _not_ready(self, node: str) -> str:
         state = self._states[node]
-        files = self._logs.files(node, state.incarnation)
+        files = self._logs.files(node, state.incarnation) if self._config.role_of(node).ready.log else []
         return self._probes.ready(self._by_id[node], {path: state.logged.get(path, 0) for path in files})
 
     @property
@@ -423,7 +446,4 @@ class LocalCluster:
 def empty_folder(folder: Path) -> None:
     """Remove everything in the folder. Links are removed, but not followed."""
     for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        target_files.remove(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import threading
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from undermine.store.rundir import RunDir
 
 _TAIL_BYTES = 6000
 _KEPT_BYTES = 1 << 20
+_FILES_MAX = 200
 _NAME_BYTES_MAX = 200
 _LOOK_S = 0.2
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
@@ -53,10 +55,13 @@ class NodeLogs:
                     target_files.write_new(self._run.logs / f"{node}.{name}", target_files.read_end(path, _KEPT_BYTES).data)
 
     def role_files(self, node: str) -> list[Path]:
-        """The regular files in the node's folder that its role names; for a link, the file that it leads to."""
+        """The regular files in the node's folder that its role names; for a link, the file that it leads to. Of very many files,
+        the first ones by name."""
         folder = self._run.node(node).resolve()
-        named = [Path(os.path.realpath(path)) for glob in self._config.role_of(node).logs for path in sorted(folder.glob(glob))]
-        return [path for path in dict.fromkeys(named) if path.is_relative_to(folder) and path.is_file()]
+        globs = self._config.role_of(node).logs
+        named = (Path(os.path.realpath(path)) for glob in globs for path in target_files.found(folder, glob))
+        logs = (path for path in dict.fromkeys(named) if path.is_relative_to(folder) and path.is_file())
+        return list(itertools.islice(logs, _FILES_MAX))
 
 
 class LogLimit:

@@ -10,6 +10,7 @@ from pathlib import Path
 from undermine.config.schema import Config, Role
 from undermine.config.templates import Values, render, render_command
 from undermine.deployments import probes
+from undermine.deployments.guardian_client.accounts import Account, Accounts
 from undermine.deployments.isolation import NodeNetwork
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
@@ -21,7 +22,16 @@ AskUser = Callable[[str, str, NodeInfo, float], str]
 class NodeProbes:
     """The ready and health checks that roles declare. Each returns "" or why not."""
 
-    def __init__(self, config: Config, nodes: Sequence[NodeInfo], run: Path, network: NodeNetwork, ask_user: AskUser) -> None:
+    def __init__(
+        self,
+        config: Config,
+        nodes: Sequence[NodeInfo],
+        run: Path,
+        network: NodeNetwork,
+        ask_user: AskUser,
+        accounts: Accounts,
+    ) -> None:
+        self._accounts = accounts
         self._config = config
         self._nodes = nodes
         self._run = run
@@ -55,9 +65,10 @@ class NodeProbes:
             path = render(health.http, values)
             return self._as_client(lambda: probes.http_status(info.host, port, path, health.status, timeout_s))
         role = self._config.roles[info.role]
-        argv, env = render_command(health.command, values), role_environment(self._config, role, self._run, values)
+        account = self._accounts.of(info.id)  # the node can put programs into the working folder
+        argv, env = render_command(health.command, values), role_environment(self._config, role, self._run, values, account)
         cwd = Path(self._config.project, render(role.cwd, values))
-        return self._as_client(lambda: probes.command(argv, env, cwd, timeout_s))
+        return self._as_client(lambda: probes.command(argv, env, cwd, timeout_s, account.process if account else {}))
 
     def _values(self, node: str) -> Values:
         return self._config.values(self._nodes, node, str(self._run))
@@ -66,9 +77,10 @@ class NodeProbes:
         return self._network.inside(CLIENT, probe)
 
 
-def role_environment(config: Config, role: Role, run: Path, values: Values) -> dict[str, str]:
+def role_environment(config: Config, role: Role, run: Path, values: Values, account: Account | None = None) -> dict[str, str]:
     """The environment of a role's processes without an agent, with the markers that a sweep looks for."""
-    return {**role.environment(values), **markers(config.dir, run)}
+    own = {name: value for name, value in account.environment.items() if name not in role.env} if account else {}
+    return {**role.environment(values), **own, **markers(config.dir, run)}
 
 
 def markers(campaign: Path, run: Path) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ from undermine import target_files
 from undermine.deployments import cgroups
 from undermine.deployments.guardian.processes import lives, stat_fields
 from undermine.model.codec import read_agent
-from undermine.model.stacks import STACKS_SIGNAL, ProcessStacks, ThreadStack
+from undermine.model.event import STACKS_SIGNAL, ProcessStacks, ThreadStack
 from undermine.model.text import printable
 from undermine.runtimes.base import Traits
 from undermine.runtimes.table import NONE, runtime_of

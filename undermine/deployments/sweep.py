@@ -1,9 +1,9 @@
 """The last resort: removes processes and folders that a dead tool of this campaign has left behind.
 
 The guardian and its keepers clean up by themselves; this module helps if all of them were killed at once, or the
-machine lost power. It kills only processes of this user that carry the campaign's marker in their environment
-(and their descendants) or are in a cgroup of a dead tool. It never kills processes of a living tool, the caller or its
-ancestors. It removes only folders that a dead tool has registered and was allowed to register (`removable`).
+machine lost power. It kills only processes of this user, or as root of any user, that carry the campaign's marker in their
+environment (and their descendants) or are in a cgroup of a dead tool. It never kills processes of a living tool, the caller
+or its ancestors. It removes only folders that a dead tool has registered and was allowed to register (`removable`).
 
 The registry is `<campaign_dir>/scratch.jsonl`, one line for each folder: {"path", "pid", "start"} with the
 tool's pid and start time. A later line with "kept": true withdraws the registration.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -23,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from undermine import target_files
 from undermine.deployments import cgroups
 from undermine.deployments.guardian import processes
 
@@ -99,7 +99,7 @@ def _leftovers(markers: set[bytes]) -> list[int]:
 def _own_processes() -> Iterator[int]:
     for name in os.listdir("/proc"):
         try:
-            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == os.getuid():
+            if name.isdigit() and os.getuid() in (0, os.stat(f"/proc/{name}").st_uid):  # as root, nodes may have any user
                 yield int(name)
         except OSError:
             pass
@@ -189,7 +189,7 @@ def _remove(path: Path, campaign_dir: Path) -> list[str]:
             cgroups.remove(path)
     except OSError:
         return []
-    shutil.rmtree(path, ignore_errors=True)
+    target_files.remove(path)
     return [f"could not remove all of {path}" if path.exists() else f"removed folder {path}"]
 
 

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from undermine.analysis.possible_faults import infeasible
-from undermine.model.faults import FAULT_KINDS, Fault, FaultKind, FaultLimits, Level
+from undermine.model.fault_limits import FaultLimits
+from undermine.model.faults import FAULT_KINDS, Fault, FaultKind, Level
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import REST, client_point, phase_point
 from undermine.model.rounds import RoundKind

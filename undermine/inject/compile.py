@@ -10,6 +10,9 @@ import msgspec
 
 from undermine.inject.alternatives import expanded
 from undermine.model.faults import (
+    AT_WIRE,
+    Drop,
+    Error,
     Injection,
     Partition,
     capability,
@@ -208,7 +211,8 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
     """Why agents cannot carry out this step: each node that must act or notice the trigger needs a capable agent."""
     needed: list[tuple[str, str]] = []
     if carried_out_by(step.fault) == "agent":
-        needed += [(node, capability(step.fault)) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger)]
+        own = (capability(step.fault), *((AT_WIRE,) if is_at_wire(step) else ()))
+        needed += [(node, word) for node in nodes_of(step.fault) or _nodes_noticing(step.trigger) for word in own]
     words = (*_words_for(step.trigger), *(("same",) if step.same else ()))
     needed += [(node, word) for node in _nodes_noticing(step.trigger) for word in words]
     if step.until:
@@ -218,6 +222,11 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
         if word not in capabilities.get(node, ()):
             return f"the agent of {node} does not offer {word}"
     return ""
+
+
+def is_at_wire(step: Step) -> bool:
+    """Does the fault take effect below a logical operation?"""
+    return isinstance(step.fault, Error | Drop) and step.fault.logical == "wire"
 
 
 def _words_for(trigger: Trigger) -> tuple[str, ...]:

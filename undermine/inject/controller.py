@@ -1,6 +1,6 @@
 """The decisions of one run, without I/O: agents' requests go in, answers and instructions come out.
 
-    waiting --(the step before fired)--> armed --(a claim is granted)--> fired --(its `until` is claimed)--> over
+    waiting --(the step before fired)--> armed --(a claim is granted)--> fired --(its `until` is claimed, or its time)--> over
 
 Sockets, shared memory and processes live in `server.py` and in the runner.
 """
@@ -131,6 +131,19 @@ class EndFault(msgspec.Struct, frozen=True):
     node: str
 
 
+class EndAfter(msgspec.Struct, frozen=True):
+    """Ask the controller to end the step's fault after `seconds`."""
+
+    step: int
+    seconds: float
+
+
+class EndInTime(msgspec.Struct, frozen=True):
+    """The time of the step's fault is over: end everything that the tool does for it."""
+
+    step: int
+
+
 Instruction = (
     SetStep
     | BindStep
@@ -144,6 +157,8 @@ Instruction = (
     | LoseMessages
     | Note
     | EndFault
+    | EndAfter
+    | EndInTime
 )
 
 
@@ -167,6 +182,8 @@ class Claim(msgspec.Struct, frozen=True):
     point: dict[str, str] = {}
     resource: str = ""
     half: Literal["second", "until"] = "second"
+    peer: str = ""
+    """The target of the transfers that an error at a logical operation hits, if it takes effect there."""
 
 
 Answer = dict[str, Any]
@@ -239,8 +256,11 @@ class Controller:
         """Grant the step. Its fault is in force before agents see the step as fired, so that it cannot end before it begins."""
         self.states[claim.step] = FIRED
         self.claims[claim.step] = claim
-        external, instructions = self._carry_out(claim, self.plan.steps[claim.step].fault)
+        fault = self.plan.steps[claim.step].fault
+        external, instructions = self._carry_out(claim, fault)
         instructions += [SetStep(claim.step, FIRED), *(self._disarm() if self._alternatives else self._arm_next())]
+        if isinstance(fault, Partition) and fault.lasts_s:
+            instructions.append(EndAfter(claim.step, fault.lasts_s))
         return ({"type": "go", "external": True} if external else {"type": "go"}), instructions
 
     def _carry_out(self, claim: Claim, fault: Injection) -> tuple[bool, list[Instruction]]:
@@ -255,9 +275,9 @@ class Controller:
                 return True, [CutPower(step, nodes, kept, at, after_s)]
             case Pause(pause_s=pause_s):
                 return True, [FreezeNodes(step, nodes, pause_s)]
-            case Partition(level="network"):
-                return True, [CutNetwork(step, nodes, cuts(fault, claim.node, self._nodes))]
-            case Partition():
+            case Partition(level=level):
+                if level == "network":
+                    return True, [CutNetwork(step, nodes, cuts(fault, claim.node, self._nodes))]
                 for node, lost in lasting_partition(fault, claim.node, self._nodes).items():
                     self.lasting.append(Lasting(step, node, {"kind": "partition", **lost}))
                 return True, [NewGeneration(), LoseMessages(step, nodes)]
@@ -266,7 +286,7 @@ class Controller:
             case Error(scope="once") | Delay() | Drop() | Corrupt():
                 return False, []
             case Error(error=error, scope=scope):
-                value = {"file": claim.resource, "peer": claim.point.get("target", "")}.get(scope, "")
+                value = {"file": claim.resource, "peer": claim.peer or claim.point.get("target", "")}.get(scope, "")
                 what = {"kind": "error", "error": error, "scope": scope, "value": value}
                 self.lasting.append(Lasting(step, claim.node, what))
                 return False, [NewGeneration()]
@@ -276,16 +296,26 @@ class Controller:
         """End the step's fault. Agents that delay or drop for it see its new state in shared memory."""
         if self.plan.steps[claim.step].until is None:
             return _NO, []
-        self.states[claim.step] = OVER
         self.ends[claim.step] = claim
-        instructions: list[Instruction] = [SetStep(claim.step, OVER)]
-        if any(item.step == claim.step for item in self.lasting):
-            ended = [left for item in self.lasting if item.step == claim.step for left in _left_by(item)]
-            self.lasting = [*(item for item in self.lasting if item.step != claim.step), *ended]
-            instructions.append(NewGeneration())
+        instructions = self._over(claim.step)
         if row_of(self.plan.steps[claim.step].fault).kills:
             instructions.append(StartNodes(claim.step, self._nodes_hit(claim.step)))
         return {"type": "go"}, [*instructions, EndFault(claim.step, claim.node)]
+
+    def end_in_time(self, step: int) -> list[Instruction]:
+        """End the step's fault because its time is over, unless it has ended before."""
+        if self.healed or self.states[step] != FIRED:
+            return []
+        return [*self._over(step), EndInTime(step)]
+
+    def _over(self, step: int) -> list[Instruction]:
+        """Its fault is no longer in force on any node."""
+        self.states[step] = OVER
+        if not any(item.step == step for item in self.lasting):
+            return [SetStep(step, OVER)]
+        ended = [left for item in self.lasting if item.step == step for left in _left_by(item)]
+        self.lasting = [*(item for item in self.lasting if item.step != step), *ended]
+        return [SetStep(step, OVER), NewGeneration()]
 
     def _nodes_hit(self, step: int) -> tuple[str, ...]:
         return nodes_of(self.plan.steps[step].fault) or (self.claims[step].node,)

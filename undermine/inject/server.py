@@ -12,6 +12,7 @@ import errno
 import hmac
 import json
 import os
+import resource
 import socket
 import struct
 import threading
@@ -30,7 +31,9 @@ from undermine.inject.controller import (
     Controller,
     CutNetwork,
     CutPower,
+    EndAfter,
     EndFault,
+    EndInTime,
     ExpectCrash,
     FreezeNodes,
     Instruction,
@@ -51,6 +54,8 @@ _STRANGERS_MAX = 64
 """Connections that have not shown a token yet. The oldest of more is closed."""
 _CONNECTIONS_MAX = 256
 """Connections of one node."""
+_FILES_SPARE = 256
+"""Files that the tool keeps for other purposes than connections, if it can have twice as many."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE_S = 0.05
 _STATE = WIRE.state
@@ -157,6 +162,7 @@ class Actions(Protocol):
     def lose(self, instruction: LoseMessages) -> None: ...
     def note(self, instruction: Note) -> None: ...
     def end(self, instruction: EndFault) -> None: ...
+    def end_in_time(self, instruction: EndInTime) -> None: ...
 
 
 class _Stranger(Exception):
@@ -184,6 +190,7 @@ class Server:
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, str] = {}
         """The node of each connection; "" until it has shown a token. In the order of arrival."""
+        self._timers: list[threading.Timer] = []
         self._closed = False
         self.problems: list[str] = []
         self.remarks: dict[str, None] = {}
@@ -215,6 +222,8 @@ class Server:
         with self._lock:
             self._closed = True
             connections = list(self._connections)
+            for timer in self._timers:
+                timer.cancel()
         for sock in [self._listener, *connections]:
             _hang_up(sock)
             sock.close()
@@ -234,6 +243,9 @@ class Server:
             with self._lock:
                 self._connections[connection] = ""
             self._hang_up_on_strangers(_STRANGERS_MAX)
+            if _is_crowded(connection.fileno()):
+                self._make_room()
+                time.sleep(_PAUSE_S)
             try:
                 threading.Thread(target=self._serve, args=(connection,), name="agent", daemon=True).start()
             except RuntimeError:  # no more threads
@@ -247,6 +259,15 @@ class Server:
             for connection in strangers[: max(0, len(strangers) - kept)]:
                 self.remarks["too many connections to the agents' socket were open; some were closed"] = None
                 _hang_up(connection)
+
+    def _make_room(self) -> None:
+        """Close the oldest connection of the node that has most: the tool needs files for other things too."""
+        with self._lock:
+            greediest = Counter(self._connections.values()).most_common(1)[0][0]
+            oldest = next(connection for connection, node in self._connections.items() if node == greediest)
+            self.remarks[f"{greediest or 'somebody'} had so many connections as an agent that some were closed"] = None
+            del self._connections[oldest]  # its thread closes it
+            _hang_up(oldest)
 
     def _serve(self, connection: socket.socket) -> None:
         """Serve one agent's connection until it closes or breaks the protocol."""
@@ -338,8 +359,34 @@ class Server:
                     self._actions.note(instruction)
                 case EndFault():
                     self._actions.end(instruction)
+                case EndInTime():
+                    self._actions.end_in_time(instruction)
+                case EndAfter(step=step, seconds=seconds):
+                    self._end_after(step, seconds)
                 case unknown:
                     assert_never(unknown)
+
+    def _end_after(self, step: int, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._end_in_time, (step,))
+        timer.daemon = True
+        with self._lock:
+            self._timers.append(timer)
+            if not self._closed:
+                timer.start()
+
+    def _end_in_time(self, step: int) -> None:
+        with self._lock:
+            instructions = self._controller.end_in_time(step)
+        try:
+            self._carry_out(instructions)
+        except Exception as error:  # this thread must not die silently
+            self.problems.append(f"step {step + 1} could not be ended: {type(error).__name__}: {error}")
+
+
+def _is_crowded(fd: int) -> bool:
+    """Does this new file show that the tool may soon have as many files as it can? New files get the lowest free number."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return most != resource.RLIM_INFINITY and fd > max(most // 2, most - _FILES_SPARE)
 
 
 def _hang_up(connection: socket.socket) -> None:

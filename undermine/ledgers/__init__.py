@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from undermine.ledgers.appends import no_acknowledged_append_lost
 from undermine.ledgers.base import Ledger
-from undermine.ledgers.jobs import runs_of_jobs
+from undermine.ledgers.jobs import Loss, at_most_lost, runs_of_jobs
 from undermine.ledgers.leaders import one_leader_a_term
 from undermine.ledgers.locks import mutual_exclusion
 from undermine.ledgers.registers import ANYTHING, no_acknowledged_write_lost, no_stale_read
@@ -22,6 +22,8 @@ from undermine.ledgers.replicas import replicas_agree
 __all__ = [
     "ANYTHING",
     "Ledger",
+    "Loss",
+    "at_most_lost",
     "mutual_exclusion",
     "no_acknowledged_append_lost",
     "no_acknowledged_write_lost",

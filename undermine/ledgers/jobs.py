@@ -1,10 +1,12 @@
-"""Jobs that clients submit and workers run: at most once, at least once, exactly once."""
+"""Jobs that clients submit and workers run: at most once, at least once, exactly once, or with a few permitted losses."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
 
 from undermine.ledgers.base import (
     Clock,
@@ -28,9 +30,59 @@ from undermine.ledgers.base import (
     words,
 )
 from undermine.model.errors import UserError
+from undermine.model.faults import FAILURES
+from undermine.model.injected import InjectedFault
 from undermine.model.run import Op, RunView, Verdict
 
 Times = Literal["at most once", "at least once", "exactly once"]
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """The losses that a promise permits; see `at_most_lost`."""
+
+    jobs: int
+    after: tuple[str, ...]
+    role: str
+    within_s: float | None
+
+    def permitted(self, run: RunView, jobs: Iterable[Hashable], submits: dict[Hashable, list[Op]]) -> list[Hashable]:
+        """The jobs among these that such a fault may have lost: all their acknowledged submissions are old enough for that."""
+        faults = [(fault.t_ns, _hit_ns(run, fault)) for fault in run.faults if self._counts(run, fault)]
+        window_ns = float("inf") if self.within_s is None else self.within_s * 1e9
+
+        def may_be_lost(op: Op) -> bool:
+            return any(op.start_ns <= hit_ns and op.end_ns >= fired_ns - window_ns for fired_ns, hit_ns in faults)
+
+        return [one for one in jobs if all(may_be_lost(op) for op in submits.get(one, ()) if op.status == "ok")]
+
+    def _counts(self, run: RunView, fault: InjectedFault) -> bool:
+        return fault.failure in self.after and (not self.role or any(run.role(node) == self.role for node in fault.nodes))
+
+
+def at_most_lost(
+    jobs: int,
+    *,
+    after: Iterable[str] = ("crash", "reboot", "power"),
+    role: str = "",
+    within_s: float | None = None,
+) -> Loss:
+    """Permit the loss of at most this number of jobs after faults of these failure classes, for `runs_of_jobs(losses=…)`.
+
+    `role`: only faults that hit a node of this role, such as the broker. `within_s`: only jobs that were acknowledged within this
+    time before the fault, such as the second that Redis may lose with `appendfsync everysec`.
+    """
+    classes = (after,) if isinstance(after, str) else tuple(after)
+    if unknown := [name for name in classes if name not in FAILURES]:
+        raise UserError(f"at_most_lost does not know the failure {unknown[0]!r}; write some of: {', '.join(FAILURES)}")
+    if jobs < 1:
+        raise UserError("at_most_lost needs a number of jobs of at least 1; leave out losses= if none may be lost")
+    return Loss(jobs, classes, role, within_s)
+
+
+def _hit_ns(run: RunView, fault: InjectedFault) -> int:
+    """When the fault was in force on all of its nodes: a kill comes a moment after the operation that asked for it."""
+    receipts = [receipt for receipt in run.receipts if receipt.step == fault.index and receipt.proves]
+    return max((receipt.begun_ns for receipt in receipts), default=fault.t_ns)
 
 
 class _Done(NamedTuple):
@@ -60,6 +112,7 @@ def runs_of_jobs(
     by: Field = "",
     of: Iterable[Any] = (),
     answer: Callable[[Op], Any] = answer_of,
+    losses: Loss | None = None,
     what: str = "job",
     name: str = "",
 ) -> Ledger:
@@ -67,11 +120,13 @@ def runs_of_jobs(
 
     Jobs that were done are either the operations `run`, one for each execution, recorded by workers; or the list of jobs with
     results that the final operation `outputs` answers (with `by`: the lists of all replicas together). Jobs that must be done
-    are those that `submit` acknowledged in the workload; or `of`, once any `submit` was acknowledged. `what` is the word for a
-    job in texts.
+    are those that `submit` acknowledged in the workload; or `of`, once any `submit` was acknowledged. `losses` permits that a few
+    of them are lost after some faults (`at_most_lost`). `what` is the word for a job in texts.
     """
     expected = tuple(frozen(one) for one in of)
     _check_arguments(times, submit, run, outputs, expected)
+    if losses and (times == "at most once" or expected or not submit):
+        raise UserError('runs_of_jobs can permit losses= only for jobs of submit=, "at least once" or "exactly once"')
     find_job = argument(job)
     replica = optional(by, place)
 
@@ -108,9 +163,14 @@ def runs_of_jobs(
         if found.unclear:
             return Verdict.unknown(found.unclear)
         never, perhaps = found.without(wanted(view.history, found.read_ns))
-        if never:
-            return fail("never done", f"{what} never done", never)
-        return Verdict.unknown(f"it is unknown whether these were done: {words(perhaps)}") if perhaps else Verdict.ok()
+        permitted = losses.permitted(view, never, by_job) if losses else []
+        if wrong := [one for one in never if one not in permitted]:
+            return fail("never done", f"{what} never done", wrong)
+        if losses and len(permitted) > losses.jobs:
+            return fail(f"lost, and {losses.jobs} may be", f"too many {what}s lost", permitted)
+        if perhaps:
+            return Verdict.unknown(f"it is unknown whether these were done: {words(perhaps)}")
+        return Verdict.ok(notes=[f"a {what} was lost after a fault, as the ledger permits"] if permitted else ())
 
     def settled(history: History) -> str:
         found = done(history)

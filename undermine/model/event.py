@@ -1,7 +1,11 @@
-"""Event and Trace: everything that agents observed in one run, ordered by the machine's monotonic clock."""
+"""Event and Trace: everything that agents observed in one run, ordered by the machine's monotonic clock.
+ProcessStacks: the stacks of all threads and tasks of a process when a hang was declared. Agents write them; checkers and people
+read them.
+"""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -11,29 +15,42 @@ GOT = "db.got"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One recorded occurrence of an operation.
-
-    `target` is a template that recurs across runs (ids and numbers masked); `resource` is the raw name
-    behind it. `end_ns` is 0 if the operation has not returned: a killed process leaves such events.
-    """
+    """One recorded occurrence of an operation."""
 
     node: str
+    """The node that did it."""
     role: str
+    """The role of the node."""
     incarnation: int
+    """The number of the node's start, from 1."""
     pid: int
+    """The process."""
     seq: int
+    """Its number in the process."""
     t_ns: int
+    """When it began, by the machine's monotonic clock."""
     op: str
+    """The kind of the operation, such as `file.write`."""
     loc: str
+    """The call site: `module:qualname#ordinal`."""
     line: int
+    """The line of the call site."""
     stack: tuple[str, ...]
+    """The call sites that led to it, innermost first."""
     target: str = ""
+    """The file, peer or key, with ids and numbers masked, so that it recurs from run to run."""
     resource: str = ""
+    """The same with its real name."""
     thread: str = ""
+    """The thread or task."""
     size: int = 0
+    """The number of bytes that it was asked to move; for a wait, its time limit in nanoseconds."""
     end_ns: int = 0
+    """When it returned; 0 if it did not: a killed process leaves such events."""
     result: int = 0
+    """The number that it returned, such as the bytes that it moved."""
     error: str = ""
+    """The error that it raised."""
     content: str = ""
     """A short value that tells operations with the same target apart, such as a generation or a key; "" if it isn't used."""
 
@@ -70,11 +87,14 @@ class AgentInfo(msgspec.Struct, frozen=True):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """All events of one run, ordered by time, and the problems found while reading them."""
+    """All events of one run. It can be iterated, and has a length."""
 
     events: tuple[Event, ...] = ()
+    """The events, ordered by time."""
     agents: tuple[AgentInfo, ...] = ()
+    """The processes with an agent."""
     problems: tuple[str, ...] = ()
+    """The problems found while reading the events."""
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
@@ -91,3 +111,33 @@ def functions(stack: Iterable[str]) -> tuple[str, ...]:
 def ordered(events: Sequence[Event]) -> tuple[Event, ...]:
     """Events in time order; ties are broken by process and sequence so that the order is the same each time."""
     return tuple(sorted(events, key=lambda e: (e.t_ns, e.node, e.pid, e.seq)))
+
+
+STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
+"""The signal by which the tool asks an agent for stacks. Programs and libraries rarely use signals near it."""
+
+
+class ThreadStack(msgspec.Struct, frozen=True):
+    """A thread or task: its stack, innermost first, the locks that it holds, and what it waits for."""
+
+    name: str
+    stack: tuple[str, ...] = ()
+    """`module:qualname:line` of all frames, without the agent's own."""
+    own: tuple[str, ...] = ()
+    """`module:qualname` of the target's own frames: the part that recurs from run to run."""
+    holds: tuple[str, ...] = ()
+    waits: str = ""
+    kind: str = "thread"
+    """`thread` or `task`."""
+
+
+class ProcessStacks(msgspec.Struct, frozen=True):
+    """The stacks of one process of a node."""
+
+    node: str
+    incarnation: int
+    pid: int
+    t_ns: int
+    doing: tuple[ThreadStack, ...] = ()
+    problem: str = ""
+    """The reason why the stacks are missing ("" if they are here)."""

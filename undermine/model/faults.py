@@ -10,18 +10,22 @@ import errno
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Generic, Literal, TypeGuard, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeGuard, TypeVar, get_args
 
 import msgspec
 
 from undermine.agent_protocol import FAMILIES, WITH_FAULTS, DelayMode
-from undermine.model.point import CLIENT, DIRECTED, LEAVING_TRACES, MAPPED, NETWORK, Point
+from undermine.model.point import CLIENT, DIRECTED, LEAVING_TRACES, LOGICAL, MAPPED, NETWORK, Point
+
+if TYPE_CHECKING:
+    from undermine.model.fault_limits import FaultLimits
 
 FaultName = Literal["crash", "reboot", "delay", "error", "drop", "partition", "pause", "corrupt", "power"]
 Scope = Literal["once", "file", "disk", "peer"]
 Direction = Literal["both", "out", "in"]
 Level = Literal["operation", "network"]
 Loss = Literal["silent", "error"]
+Logical = Literal["wire", "call"]
 Kept = Literal["names", "none", "prefix", "reordered", "posix"]
 DiskError = Literal["EIO", "ENOSPC"]
 NetworkError = Literal["ECONNRESET", "ETIMEDOUT", "ECONNREFUSED"]
@@ -32,11 +36,11 @@ NETWORK_ERRORS: tuple[NetworkError, ...] = get_args(NetworkError)
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
 LOSES_MESSAGES = "loses messages"
+AT_WIRE = "wire"
+"""The capability of an agent that carries out faults below logical operations."""
 POWER_LOSS = "power-loss"
 """The feature of a deployment whose nodes can lose data that they have not synced."""
-
-
-# --- the faults
+_ALIKE = 2.0
 
 
 class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="fault"):
@@ -67,14 +71,18 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="fault"):
 
 
 class Error(msgspec.Struct, frozen=True, tag="error", tag_field="fault"):
-    """Answer the operation with an error; with a scope other than `once`, also all later operations in that scope."""
+    """Answer the operation with an error; with a scope other than `once`, also all later operations in that scope.
+    With `wire`, a transfer below the logical operation is answered, and its connection is reset."""
 
     error: str = "EIO"
     scope: Scope = "once"
+    logical: Logical | msgspec.UnsetType = msgspec.UNSET
 
 
 class Drop(msgspec.Struct, frozen=True, tag="drop", tag_field="fault"):
-    """Lose the message; at a plain socket, also everything after it in that direction of the connection."""
+    """Lose the message; at a plain socket and with `wire`, also everything after it in that direction of the connection."""
+
+    logical: Logical | msgspec.UnsetType = msgspec.UNSET
 
 
 class Corrupt(msgspec.Struct, frozen=True, tag="corrupt", tag_field="fault"):
@@ -91,7 +99,8 @@ class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault")
     """Cut nodes off from `others` (empty: all other nodes; clients still reach them).
 
     `out` loses only the messages that `nodes` send, `in` only those that they receive. At the level of operations the agents
-    do it, and `loss` says whether programs get errors. At the level of the network the packets are lost.
+    do it, and `loss` says whether programs get errors. At the level of the network the packets are lost. It ends after `lasts_s`;
+    without that, when the step ends or everything is healed.
     """
 
     nodes: tuple[str, ...] = ()
@@ -99,6 +108,7 @@ class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault")
     direction: Direction = "both"
     level: Level = "operation"
     loss: Loss = "silent"
+    lasts_s: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
@@ -186,7 +196,7 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     """For each field that its type does not check enough: why a value is wrong ("" if it is right)."""
     kills: bool = False
     """Do its nodes die? Then the end of the fault starts them again."""
-    duration: Callable[[F], float] | None = None
+    duration: Callable[[F], float | None] = lambda _: None
     """The seconds after which it ends by itself; None: it does not. Its receipt is then written when it ends."""
     lasts: Callable[[F, Point], bool] = lambda *_: False
     """Without a duration: is it in force until its step ends or everything is healed? Else it is over at once."""
@@ -205,16 +215,10 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
         return str(self.struct.__struct_config__.tag)
 
 
-_CORRUPTED_STORE = (Corrupt("flip"), Corrupt("zero"))
 _CORRUPTED: Mapping[str, tuple[Corrupt, ...]] = {
-    **{op: _CORRUPTED_STORE for op, facts in FAMILIES["file"].operations.items() if facts.corrupt},
+    **{op: (Corrupt("flip"), Corrupt("zero")) for op, facts in FAMILIES["file"].operations.items() if facts.corrupt},
     "net.recv": (Corrupt("flip"),),
 }
-
-
-def _agent_unless_named(fault: Crash | Reboot) -> Carrier:
-    """The agent kills its own node; the tool kills nodes that the fault names."""
-    return "tool" if fault.nodes else "agent"
 
 
 def _named(kind: str, nodes: tuple[str, ...]) -> str:
@@ -227,6 +231,10 @@ def _delayed(of: str, fault: Delay) -> str:
 
 def _not_seconds(value: float) -> str:
     return "" if math.isfinite(value) and value >= 0 else f"{value} is not a time in seconds"
+
+
+def _not_seconds_if_set(value: float | msgspec.UnsetType) -> str:
+    return "" if value is msgspec.UNSET else _not_seconds(value)
 
 
 def _not_a_share(value: float) -> str:
@@ -242,6 +250,13 @@ def _delay_at(limits: FaultLimits, point: Point) -> Iterator[Delay]:
     if point.io_type != "close":
         natural = FAMILIES[point.kind].delay
         yield Delay(limits.delay_s, natural if natural in limits.delay_modes else limits.delay_modes[0])
+
+
+def _level(limits: FaultLimits, point: Point) -> Logical | msgspec.UnsetType:
+    """Where a fault at a logical operation takes effect; below it only if the agent knows the transfers with its peer."""
+    if point.get("op") not in LOGICAL:
+        return msgspec.UNSET
+    return limits.logical if point.peer and AT_WIRE in limits.capabilities.get(point.get("node"), ()) else "call"
 
 
 def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
@@ -260,7 +275,7 @@ def _errors_at(limits: FaultLimits, point: Point) -> Iterator[Error]:
         return  # it uses no network
     for error in fitting:
         if error in limits.network_errors:
-            yield Error(error)
+            yield Error(error, logical=_level(limits, point))
             if point.get("target").startswith("peer:"):
                 yield Error(error, "peer")
 
@@ -269,27 +284,31 @@ def _error_failure(fault: Error, point: Point) -> str:
     return "net" if fault.error in NETWORK_ERRORS or point.kind in DIRECTED else "disk"
 
 
-def _slow(point: Point) -> str:
-    return "has a slow disk" if NETWORK not in point.devices else "has a slow network"
-
-
-def _drop_at(point: Point) -> Iterator[Drop]:
+def _drop_at(limits: FaultLimits, point: Point) -> Iterator[Drop]:
     op = point.get("op")
     if op in ("msg.send", "msg.recv") or (op == "net.send" and point.peer):
-        yield Drop()
+        yield Drop(_level(limits, point))
+
+
+def _where(fault: Error | Drop) -> str:
+    return f" at the {fault.logical}" if fault.logical else ""
 
 
 def _partitions_of(limits: FaultLimits, nodes: tuple[str, ...]) -> Iterator[Partition]:
-    """Partitions at the level of the network where the deployment can lose packets, else at the level of operations."""
+    """Partitions at the level of the network where the deployment can lose packets, else at the level of operations. One of them
+    also ends while clients still work, after a long outage."""
     if len(limits.node_roles) <= max(len(nodes), 1):
         return  # no node is left on the other side
     network = "network" in limits.partition_levels and NETWORK_PARTITION in limits.features
+    found: list[Partition] = []
     for direction in limits.partition_directions:
         if network or "operation" not in limits.partition_levels:
-            yield Partition(nodes, direction=direction, level="network")
+            found.append(Partition(nodes, direction=direction, level="network"))
         else:
-            for loss in limits.partition_losses:
-                yield Partition(nodes, direction=direction, loss=loss)
+            found += [Partition(nodes, direction=direction, loss=loss) for loss in limits.partition_losses]
+    yield from found
+    if limits.long_outage_s:
+        yield msgspec.structs.replace(found[0], lasts_s=limits.long_outage_s)
 
 
 def _describe_partition(fault: Partition) -> str:
@@ -301,7 +320,8 @@ def _describe_partition(fault: Partition) -> str:
         "in": f"to {inside} from {outside} only",
     }
     how = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
-    return f"partition {ways[fault.direction]} ({fault.level}{how})"
+    lasting = f" for up to {fault.lasts_s:g} s" if fault.lasts_s else ""
+    return f"partition {ways[fault.direction]}{lasting} ({fault.level}{how})"
 
 
 _KEPT = {
@@ -325,7 +345,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
     "crash": FaultKind(
         struct=Crash,
         hits="node",
-        carried_out_by=_agent_unless_named,
+        carried_out_by=lambda fault: "tool" if fault.nodes else "agent",  # the agent kills only its own node
         offers=lambda limits, point, nodes: [Crash(nodes)],
         excused="all clients",
         describe=lambda fault: _named("crash", fault.nodes),
@@ -337,8 +357,8 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
     "reboot": FaultKind(
         struct=Reboot,
         hits="node",
-        carried_out_by=_agent_unless_named,
-        offers=lambda limits, point, nodes: [Reboot(limits.reboot_after_s, nodes)],
+        carried_out_by=lambda fault: "tool" if fault.nodes else "agent",  # the agent kills only its own node
+        offers=lambda limits, point, nodes: [Reboot(s, nodes) for s in limits.outages_s(limits.reboot_after_s)],
         excused="all clients",
         describe=lambda fault: f"{_named('reboot', fault.nodes)} (back after {fault.after_s:g} s)",
         harm=lambda fault, point: "stops",
@@ -356,7 +376,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _errors_at(limits, point),
         excused="one client",
         describe=lambda fault: (
-            fault.error if fault.scope == "once" else f"{fault.error} for the {fault.scope} from then on"
+            fault.error + _where(fault) + ("" if fault.scope == "once" else f" for the {fault.scope} from then on")
         ),
         harm=lambda fault, point: "has a failing disk" if _error_failure(fault, point) == "disk" else LOSES_MESSAGES,
         band=("failing", "operations fail"),
@@ -390,7 +410,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         offers=lambda limits, point, nodes: _delay_at(limits, point),
         excused="one client",
         describe=lambda fault: _delayed(f" of up to {fault.delay_s:g} s", fault),
-        harm=lambda fault, point: _slow(point),
+        harm=lambda fault, point: "has a slow disk" if NETWORK not in point.devices else "has a slow network",
         untimed=lambda fault: _delayed("", fault),
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
@@ -401,12 +421,12 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         struct=Drop,
         hits="operation",
         carried_out_by=lambda fault: "agent",
-        offers=lambda limits, point, nodes: _drop_at(point),
+        offers=lambda limits, point, nodes: _drop_at(limits, point),
         excused="one client",
-        describe=lambda fault: "drop",
+        describe=lambda fault: f"drop{_where(fault)}",
         harm=lambda fault, point: LOSES_MESSAGES,
         band=("lost", "messages lost"),
-        lasts=lambda fault, point: point.kind in ("net", ""),  # a connection loses everything after it too
+        lasts=lambda fault, point: point.kind in ("net", "") or fault.logical == "wire",  # a connection loses what follows too
     ),
     "partition": FaultKind(
         struct=Partition,
@@ -421,6 +441,8 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         ],
         detail=_describe_partition,
         band=("cut", "cut off"),
+        checks={"lasts_s": _not_seconds_if_set},
+        duration=lambda fault: fault.lasts_s or None,
         lasts=lambda fault, point: True,
         benign=True,
     ),
@@ -428,7 +450,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         struct=Pause,
         hits="node",
         carried_out_by=lambda fault: "tool",
-        offers=lambda limits, point, nodes: [Pause(limits.pause_s, nodes)],
+        offers=lambda limits, point, nodes: [Pause(s, nodes) for s in limits.outages_s(limits.pause_s)],
         excused="all clients",
         describe=lambda fault: f"{_named('pause', fault.nodes)} of up to {fault.pause_s:g} s",
         harm=lambda fault, point: "is frozen",
@@ -474,40 +496,12 @@ DEFAULT_KINDS: tuple[FaultName, ...] = tuple(name for name in FAULT_NAMES if nam
 """The kinds that are injected if the configuration does not list any."""
 
 
-class FaultLimits(msgspec.Struct, frozen=True):
-    """The faults that the user allows, with their parameters, and the abilities of the agents and the deployment.
-
-    The defaults are those of the table [faults].
-    """
-
-    kinds: tuple[FaultName, ...] = DEFAULT_KINDS
-    reboot_after_s: float = Reboot().after_s
-    delay_s: float = Delay().delay_s
-    delay_modes: tuple[DelayMode, ...] = ("thread", "operation")
-    pause_s: float = Pause().pause_s
-    partition_levels: tuple[Level, ...] = ("network", "operation")
-    partition_directions: tuple[Direction, ...] = ("both", "out", "in")
-    partition_losses: tuple[Loss, ...] = ("silent",)
-    power: bool = False
-    """Allow the kind `power`, whether or not `kinds` lists it."""
-    power_kept: tuple[Kept, ...] = ("names", "none", "prefix")
-    disk_errors: tuple[DiskError, ...] = DISK_ERRORS
-    network_errors: tuple[NetworkError, ...] = NETWORK_ERRORS
-    roles: tuple[str, ...] = ()
-    groups: tuple[tuple[str, ...], ...] = ()
-    """Nodes that are also hit together."""
-    capabilities: Mapping[str, tuple[str, ...]] = {}
-    """The capabilities of each node's agent. A node without an agent is missing here."""
-    node_roles: Mapping[str, str] = {}
-    features: Collection[str] = frozenset()
-    """The abilities of the deployment, such as `NETWORK_PARTITION`."""
-
-    def allow(self, kind: str) -> bool:
-        """Does the user allow this kind?"""
-        return kind in self.kinds or (kind == "power" and self.power)
-
-
 # --- look-ups
+
+
+def lasts_alike(one_s: float, other_s: float) -> bool:
+    """Do faults with these durations have the same effect? They do if the durations differ by at most a factor of 2."""
+    return one_s <= other_s * _ALIKE and other_s <= one_s * _ALIKE
 
 
 def row_of(fault: Injection) -> FaultKind[Any]:
@@ -570,8 +564,8 @@ def scope_of(fault: Injection) -> Scope:
 
 def duration_s(fault: Injection) -> float | None:
     """The seconds after which it ends by itself; None if it does not."""
-    row = row_of(fault)
-    return float(row.duration(fault)) if row.duration else None
+    seconds = row_of(fault).duration(fault)
+    return None if seconds is None else float(seconds)
 
 
 def restart_after_s(fault: Injection) -> float | None:

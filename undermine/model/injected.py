@@ -35,8 +35,11 @@ class Stage(msgspec.Struct, frozen=True):
     """
 
     name: str
+    """Its name in reports."""
     functions: Sequence[str] = ()
+    """The functions of the target."""
     operations: Sequence[str] = ()
+    """The names of client operations."""
 
     def __post_init__(self) -> None:
         for names in (self.functions, self.operations):
@@ -71,9 +74,9 @@ class InjectedFault:
         self, run: RunView, index: int, fault: Fault, receipts: Sequence[Receipt], moment: Moment | None
     ) -> None:
         self._run = run
-        self.fault = fault
+        self.fault: Fault = fault
         """The fault with its parameters."""
-        self.index = index
+        self.index: int = index
         """The number of its step in the plan, from 0."""
         self.nodes: tuple[str, ...] = tuple(dict.fromkeys(receipt.node for receipt in receipts))
         """The nodes that it hit."""
@@ -85,6 +88,7 @@ class InjectedFault:
 
     @property
     def step(self) -> Step:
+        """Its step in the plan."""
         return self._run.plan.steps[self.index]
 
     @property
@@ -160,7 +164,7 @@ class InjectedFault:
         return tuple(e for e in self._on(op, target, function, node) if e.t_ns <= self.t_ns and e is not own)
 
     def after(self, op: str = "", target: str = "", function: str = "", node: str = "") -> tuple[Event, ...]:
-        """The same for events that began after it fired."""
+        """The events on the nodes that it hit, or on `node`, that began after it fired. Empty arguments match anything."""
         return tuple(e for e in self._on(op, target, function, node) if e.t_ns > self.t_ns)
 
     def _on(self, op: str, target: str, function: str, node: str) -> Iterator[Event]:

@@ -10,16 +10,17 @@ from typing import Any, Literal
 import msgspec
 
 from undermine.model.baseline import Baseline
-from undermine.model.event import Event, Trace
+from undermine.model.event import Event, ProcessStacks, Trace
 from undermine.model.faults import FAILURES, Fault, fault_kind, nodes_of
 from undermine.model.injected import InjectedFault, Stage, injected_faults
 from undermine.model.plan import At, HealReason, Lasted, Plan, Step
 from undermine.model.point import Point, point_of
-from undermine.model.stacks import ProcessStacks
 
 RunStatus = Literal["fired", "not_fired", "exhausted", "broken"]
 END = "end"
 """The action of a receipt that proves that a step's `until` fired."""
+PENDING = "pending"
+"""The action of a receipt of a fault at a logical operation that still waits for a transfer at which it takes effect."""
 OpStatus = Literal["ok", "fail", "unknown", "pending"]
 Phase = Literal["workload", "final"]
 Answer = Literal["pass", "fail", "unknown"]
@@ -29,17 +30,25 @@ Sabotage = Literal["", "dead-node", "hang", "lost-write"]
 class Receipt(msgspec.Struct, frozen=True):
     """Proof that a step took effect on a node at `t_ns`; for a lasting fault, when it ended and how long it lasted (`held_ns`).
 
-    The action is the kind of the fault, or `end` if the step's `until` fired.
+    The action is the kind of the fault, `pending` if it has not taken effect, or `end` if the step's `until` fired.
     """
 
     step: int
+    """The number of the step in the plan, from 0."""
     node: str
+    """The node that it hit."""
     action: str
+    """The kind of the fault (`crash`, `delay`, …), or `end`."""
     t_ns: int
+    """When it was written, by the machine's monotonic clock."""
     pid: int = 0
+    """The process in which it fired; 0 if the tool hit the node from outside."""
     seq: int = 0
+    """The number of the event in that process."""
     held_ns: int = 0
+    """How long a lasting fault was in force."""
     detail: str = ""
+    """More about it, in words."""
 
     @property
     def begun_ns(self) -> int:
@@ -49,7 +58,7 @@ class Receipt(msgspec.Struct, frozen=True):
     @property
     def proves(self) -> bool:
         """Does it prove the fault, rather than its end?"""
-        return self.action != END
+        return self.action not in (END, PENDING)
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -73,11 +82,14 @@ class HealthSample(msgspec.Struct, frozen=True):
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line that a node wrote, in the order of its file. `source` is `err`, `out` or the name of its log file."""
+    """One line that a node wrote."""
 
     node: str
+    """The node that wrote it."""
     source: str
+    """`err`, `out` or the name of its log file."""
     text: str
+    """The line without its end."""
     incarnation: int = 0
     """The number of the node's start; 0 for a log file that outlives restarts."""
 
@@ -136,39 +148,55 @@ class SlowOp(msgspec.Struct, frozen=True):
 
 
 class Op(msgspec.Struct, frozen=True):
-    """One client operation of the workload. Times are of the machine's monotonic clock."""
+    """One operation of a client, as `s.attempt` recorded it."""
 
     index: int
+    """Its number in the run, in the order of the starts."""
     client: str
+    """The client that made it."""
     f: str
+    """Its name: the first argument of `s.attempt`."""
     node: str = ""
+    """The node that it was sent to; "" if the workload didn't say."""
     args: dict[str, Any] = {}
+    """The arguments that the workload recorded."""
     status: OpStatus = "pending"
+    """`ok`; `fail`: it certainly did not happen; `unknown`: it may take effect at any time; `pending`: it never ended."""
     value: Any = None
+    """The answer, if it is `ok`. It went through JSON: a tuple is a list, and other objects are texts."""
     error: str = ""
+    """The class and text of the exception."""
     phase: Phase = "workload"
+    """`workload` or `final`."""
     start_ns: int = 0
+    """When it began, by the machine's monotonic clock."""
     end_ns: int = 0
+    """When it ended; 0 if it never did."""
 
 
 class NodeExit(msgspec.Struct, frozen=True):
-    """A node's main process ended. `code` is negative for a signal, as in `subprocess`.
-
-    `expected` is true if the tool killed it for an injected fault. The end of a run records no exits.
-    """
+    """The end of a node's main process, before the end of the run."""
 
     node: str
+    """The node."""
     incarnation: int
+    """The number of the node's start, from 1."""
     code: int
+    """Its exit code; negative for a signal, as in `subprocess`."""
     started_ns: int
+    """When that start began."""
     t_ns: int
+    """When it ended."""
     expected: bool
+    """Did the tool kill it for an injected fault?"""
     log_tail: str = ""
+    """The last lines of its output."""
     restart_after_s: float | None = None
     """The time after which its supervisor starts it again; None if nobody does."""
 
     @property
     def restarts(self) -> bool:
+        """Does a supervisor start it again?"""
         return self.restart_after_s is not None
 
 
@@ -176,11 +204,17 @@ class NodeInfo(msgspec.Struct, frozen=True):
     """Where a node of this run listens and keeps its data."""
 
     id: str
+    """Its name, such as `store1`."""
     role: str
+    """The name of its role."""
     host: str
+    """The address on which it listens."""
     port: int
+    """Its first port; 0 if it has none."""
     ports: dict[str, int]
+    """All its ports by name."""
     dir: str
+    """Its own folder, which was empty when the run began."""
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -207,42 +241,61 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     although every client got its answers; `hung` if a client never got one, not even after healing."""
 
     outcome: Literal["ok", "raised", "cut", "hung", "not_run"] = "not_run"
+    """How it ended."""
     detail: str = ""
+    """The traceback, or the operations without an answer."""
     duration_s: float = 0.0
+    """How long it took."""
 
 
 class Settling(msgspec.Struct, frozen=True):
-    """The state after everything was healed: the nodes that are not ready, and how the final reads ended."""
+    """The state after everything was healed."""
 
     unready: dict[str, str] = {}
+    """The nodes that did not serve again, each with the reason."""
     final: Literal["ok", "failed", "hung", "none"] = "none"
+    """How the last try of the final reads ended; `none` if there are no final reads."""
     detail: str = ""
+    """The error of the last try."""
     duration_s: float = 0.0
+    """How long settling took."""
 
 
 class RunRecord(msgspec.Struct, frozen=True):
     """Everything about a run except its trace, history and verdicts: one JSON file in its folder."""
 
     id: int
+    """Its number in the campaign."""
     plan: Plan
     """As it ran: with the nodes for which it fired, if nodes may take each other's place."""
     status: RunStatus
+    """`fired`: all faults took effect; `not_fired`; `exhausted`: no unseen point was left; `broken`: the run itself failed."""
     reason: str = ""
+    """Why it is broken, or did not fire."""
     nodes: tuple[NodeInfo, ...] = ()
+    """The nodes of the cluster."""
     isolation: str = ""
     """How the nodes were isolated from each other, and why not in the other way."""
     receipts: tuple[Receipt, ...] = ()
+    """The proofs that faults took effect."""
     exits: tuple[NodeExit, ...] = ()
+    """The ends of nodes' processes."""
     workload: WorkloadResult = WorkloadResult()
+    """How the workload ended."""
     settling: Settling = Settling()
+    """The state after everything was healed."""
     started_ns: int = 0
+    """When the run began, by the machine's monotonic clock."""
     healed_ns: int = 0
+    """When everything was healed."""
     heal_reason: HealReason = ""
+    """Why it was healed then."""
     settled_ns: int = 0
     """When settling was over: all nodes served and the final reads had succeeded; 0: that never happened."""
     left_alone_ns: int = 0
     """How long nodes were then left alone, until they agreed again or the time was over."""
     timing: Timing = Timing()
+    """How long each phase took."""
     moments: tuple[Moment, ...] = ()
     """Where each fired step fired."""
     ended: tuple[Moment, ...] = ()
@@ -254,6 +307,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     stacks: tuple[ProcessStacks, ...] = ()
     """The stacks of every thread and task of the nodes when a hang was declared."""
     conditions: Conditions = Conditions()
+    """How the plan was run: a re-run waits longer."""
     slow_ops: tuple[SlowOp, ...] = ()
     """The operations below which a device was slow."""
     port_taken: bool = False
@@ -283,7 +337,7 @@ def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord
 
 
 class RunView:
-    """A run as checkers see it: plan, receipts, history, trace, logs and baseline. Files are read on first use."""
+    """A run as checkers see it. Files are read on first use."""
 
     def __init__(
         self,
@@ -293,14 +347,17 @@ class RunView:
         load_logs: Callable[[], tuple[LogLine, ...]] = tuple,
         load_baseline: Callable[[], Baseline] = Baseline,
     ) -> None:
-        self.record = record
-        self.history = history
+        self.record: RunRecord = record
+        """Everything else that is known about the run."""
+        self.history: tuple[Op, ...] = history
+        """The operations of all clients, in the order of their starts."""
         self._load_trace = load_trace
         self._load_logs = load_logs
         self._load_baseline = load_baseline
 
     @cached_property
     def trace(self) -> Trace:
+        """The events that agents observed, in the order of time: `for event in run.trace`."""
         return self._load_trace()
 
     @cached_property
@@ -326,21 +383,26 @@ class RunView:
         return tuple(fault for fault in self.faults if fault.failure in wanted and fault.during(where))
 
     def with_record(self, record: RunRecord) -> RunView:
+        """A copy with another record, for tests of checkers."""
         return RunView(record, self.history, lambda: self.trace, lambda: self.logs, lambda: self.baseline)
 
     @property
     def plan(self) -> Plan:
+        """The plan that was run: `run.plan.steps`, `str(run.plan)`."""
         return self.record.plan
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
+        """The proofs that faults took effect; empty in a fault-free run."""
         return self.record.receipts
 
     @property
     def nodes(self) -> tuple[str, ...]:
+        """The ids of all nodes."""
         return tuple(info.id for info in self.record.nodes)
 
     def role(self, node: str) -> str:
+        """The role of a node."""
         return next((info.role for info in self.record.nodes if info.id == node), node)
 
 
@@ -379,13 +441,18 @@ class Symptom(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A checker's answer. `symptom` is short and recurs across runs: findings are grouped by it."""
+    """A checker's answer. Create it with `Verdict.ok`, `Verdict.fail` or `Verdict.unknown`."""
 
     answer: Answer
+    """`pass`, `fail` or `unknown`."""
     text: str = ""
+    """One sentence for people."""
     symptom: str = ""
+    """A short text that recurs in all runs of one bug: findings are grouped by it. Keep ids and numbers out of it."""
     evidence: tuple[str, ...] = ()
+    """Lines that show it."""
     checker: str = ""
+    """The name of the checker; the tool sets it."""
     lasting: bool = False
     """A promise is broken for good: waiting longer would not help, so a single run that shows it counts."""
     notes: tuple[str, ...] = ()
@@ -395,14 +462,17 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @staticmethod
     def ok(text: str = "", notes: Sequence[str] = ()) -> Verdict:
+        """The run keeps the promise. `notes` are listed in the report."""
         return Verdict("pass", text, notes=tuple(notes))
 
     @staticmethod
     def fail(
         text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = (), *, lasting: bool = False
     ) -> Verdict:
+        """The run breaks the promise. Without a symptom, the text is the symptom."""
         return Verdict("fail", text, symptom or text, tuple(evidence), lasting=lasting)
 
     @staticmethod
     def unknown(text: str) -> Verdict:
+        """The run doesn't tell, and the text says why."""
         return Verdict("unknown", text)

@@ -252,11 +252,12 @@ def recovery_by_everything(fs: PlanView) -> Hashable:
 def crash_before_writes(fs: PlanView) -> bool:
     """Keep crashes only before writes: until a node writes, no other node can see what it has done.
 
-    Crashes at client operations are kept too, since the trace does not show what the nodes do at that moment. So are power
-    losses: what they lose depends on what was synced, and whether that matters on what was told to others before.
+    Crashes of other nodes than the one that does the operation are kept too, such as those at client operations, since the trace
+    does not show what these nodes do at that moment. So are power losses: what they lose depends on what was synced, and whether
+    that matters on what was told to others before.
     """
     return all(
-        step["io_target"] == "client" or (step["io_type"] == "write" and step["place"] == "before")
+        step["node"] not in step.nodes or (step["io_type"] == "write" and step["place"] == "before")
         for step in fs
         if step["failure"] in _KEEPING_WRITES
     )

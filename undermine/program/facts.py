@@ -3,7 +3,7 @@ only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -206,4 +206,28 @@ def counts_of(points: Iterable[StaticPoint], **read: int) -> Counts:
         in_regions=sum(bool(point.regions) for point in points),
         grouped=sum(bool(point.regions) and point.stands for point in points),
         **read,
+    )
+
+
+def grouped(points: Sequence[StaticPoint], blocks: Sequence[int]) -> Iterator[StaticPoint]:
+    """Set the group of each point: the last point of a basic block represents those in the same regions."""
+    regions = [tuple((region.kind, region.where) for region in point.regions) for point in points]
+    keys = list(zip(blocks, regions, strict=True))
+    last = {key: point.loc for key, point in zip(keys, points, strict=True)}
+    for key, point in zip(keys, points, strict=True):
+        yield msgspec.structs.replace(point, group=last[key])
+
+
+def joined(parts: Iterable[Facts]) -> Facts:
+    """The facts of several programs together."""
+    parts = [part for part in parts if part.points or part.troubles or part.sites]
+    if len(parts) == 1:
+        return parts[0]
+    counts = Counts(**{name: sum(getattr(part.counts, name) for part in parts) for name in Counts.__struct_fields__})
+    return Facts(
+        tuple(point for part in parts for point in part.points),
+        counts,
+        tuple(trouble for part in parts for trouble in part.troubles),
+        {site: regions for part in parts for site, regions in part.sites.items()},
+        {function: region for part in parts for function, region in part.served.items()},
     )

@@ -17,9 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-import msgspec
-
-from undermine.program.facts import LOOP, Facts, Region, StaticPoint, Trouble, counts_of
+from undermine.program.facts import LOOP, Facts, Region, StaticPoint, Trouble, counts_of, grouped
 from undermine.program.regions.clocks import Clocks
 from undermine.program.regions.limits import Limits
 from undermine.program.regions.locking import Locking
@@ -27,6 +25,7 @@ from undermine.program.regions.parts import RegionPart
 from undermine.program.regions.readings import Readings
 from undermine.program.regions.serving import Serving
 from undermine.program.regions.signals import Signals
+from undermine.program.regions.source_calls import SourceCalls
 from undermine.program.regions.spread import Spread
 from undermine.program.source.blocks import Action
 from undermine.program.source.call_sites import CallSites
@@ -112,7 +111,7 @@ class Program:
         operations = [each for function in self.code.functions for each in self._operations(function)]
         readings = Readings(self.code)
         serving = Serving(self.code, readings)
-        spread = Spread(self.code, self._region_parts(serving, readings))
+        spread = Spread(SourceCalls(self.code), self._region_parts(serving, readings))
         blocked = serving.blocked()
         points: list[StaticPoint] = []
         for function, members in _by_function(operations):
@@ -187,7 +186,7 @@ class Program:
         for each in operations:
             locs = self.locs(call_sites, each.action)
             if locs:
-                regions = spread.regions(function, each.action)
+                regions = spread.regions(function.id, each.action.number)
                 if runs_a_loop(each.call):
                     where, why = (
                         self.code.where(function, each.action.node),
@@ -201,7 +200,7 @@ class Program:
                 file = self.code.index.sources[function.module].file
                 points.append(StaticPoint(locs[0], file, line, each.op, each.call, regions, also=tuple(locs[1:])))
                 blocks.append(flow.basic[each.action.block])
-        yield from _grouped(points, blocks)
+        yield from grouped(points, blocks)
 
     def locs(self, call_sites: CallSites, action: Action) -> list[str]:
         """The call sites of an action."""
@@ -234,15 +233,6 @@ def _by_function(operations: list[Operation]) -> Iterator[tuple[Function, list[O
         found.setdefault(each.function.id, []).append(each)
     for members in found.values():
         yield members[0].function, members
-
-
-def _grouped(points: list[StaticPoint], blocks: list[int]) -> Iterator[StaticPoint]:
-    """Set the group of each point: the last point of a basic block represents those in the same regions."""
-    regions = [tuple((region.kind, region.where) for region in point.regions) for point in points]
-    keys = list(zip(blocks, regions, strict=True))
-    last = {key: point.loc for key, point in zip(keys, points, strict=True)}
-    for key, point in zip(keys, points, strict=True):
-        yield msgspec.structs.replace(point, group=last[key])
 
 
 def analyse(

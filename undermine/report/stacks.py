@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from undermine.model.stacks import ProcessStacks, ThreadStack
+from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.report.text import clean_lines, clip, count
 
 _PROCESSES_MAX = 12

@@ -14,10 +14,10 @@ from undermine.config.schema import Config, LogicalOperation, Role
 from undermine.config.templates import render
 from undermine.inject.compile import compile_steps, split_variable, variable_slots
 from undermine.inject.controller import VERSION
+from undermine.model.event import STACKS_SIGNAL
 from undermine.model.plan import Plan
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
-from undermine.model.stacks import STACKS_SIGNAL
 from undermine.runtimes.base import Progress
 from undermine.runtimes.table import PYTHON, RUNTIMES
 from undermine.store.rundir import RunDir
@@ -41,6 +41,7 @@ class AgentFiles:
         socket_path: Path,
         contents: Contents | None = None,
         *,
+        copies: Path | None = None,
         tokens: Mapping[str, str] = MappingProxyType({}),
         observe_all: bool = False,
         heap: bool = False,
@@ -54,6 +55,7 @@ class AgentFiles:
         self._plan = plan
         self._socket_path = socket_path
         self._contents = contents
+        self._copies = copies
         self._tokens = tokens
         self._observe_all = observe_all
         self._heap = heap
@@ -120,7 +122,7 @@ class AgentFiles:
         named = logical_operations(role, self._config.project)
         if not runtime.takes_adapters:
             named["adapters"] = []
-        return {**named, **runtime.agent_settings(self._command(info, role))}
+        return {**named, **runtime.agent_settings(self._command(info, role), self._copies)}
 
     def _command(self, info: NodeInfo, role: Role) -> list[str]:
         values = self._config.values(self._nodes, info.id, str(self._run.path))

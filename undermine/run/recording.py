@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from undermine.model.event import Trace
 from undermine.model.faults import duration_s, row_of
 from undermine.model.plan import EndReason, FirstUnseen, HealReason, Lasted, Plan
-from undermine.model.run import END, NodeExit, Receipt, RunRecord, RunStatus, RunView
+from undermine.model.run import END, PENDING, NodeExit, Receipt, RunRecord, RunStatus, RunView
 from undermine.store.rundir import RunDir, save_record, view_of
 
 
@@ -18,7 +18,10 @@ def status_of(
 
     `granted` are the steps that the controller granted, `missed` those of them that had no living node left to hit.
     """
+    receipts = tuple(receipts)
     proven = {receipt.step for receipt in receipts if receipt.proves}
+    if pending := pending_steps(receipts):
+        return "not_fired", f"step {min(pending) + 1} reached its operation, but no transfer with its peer followed"
     unproven = [step for step in granted if step not in proven and step not in missed]
     if unproven:
         return "broken", f"step {unproven[0] + 1} was granted but left no receipt"
@@ -29,6 +32,12 @@ def status_of(
     if isinstance(plan.steps[missing[0]].trigger, FirstUnseen):
         return "exhausted", f"{step_number} reached no unseen point"
     return "not_fired", f"{step_number} never reached its trigger"
+
+
+def pending_steps(receipts: Collection[Receipt]) -> set[int]:
+    """The steps whose fault still waits for a transfer at which it takes effect."""
+    proven = {receipt.step for receipt in receipts if receipt.proves}
+    return {receipt.step for receipt in receipts if receipt.action == PENDING} - proven
 
 
 def lasted(

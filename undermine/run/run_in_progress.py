@@ -19,6 +19,7 @@ from undermine.analysis.contents import Contents
 from undermine.analysis.exposure.explained_stacks import explained
 from undermine.config.schema import Config
 from undermine.config.templates import render_command
+from undermine.deployments.guardian_client.accounts import Accounts
 from undermine.deployments.guardian_client.client import GuardianClient, NodeSurvived
 from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import NodeNetwork
@@ -34,6 +35,7 @@ from undermine.inject.server import Server, SharedState
 from undermine.model import codec
 from undermine.model.baseline import Agreements
 from undermine.model.errors import UserError
+from undermine.model.event import ProcessStacks
 from undermine.model.faults import row_of
 from undermine.model.plan import HealReason, Plan, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
@@ -49,10 +51,9 @@ from undermine.model.run import (
     Timing,
     WorkloadResult,
 )
-from undermine.model.stacks import ProcessStacks
 from undermine.run.agent_files import AgentFiles
 from undermine.run.lateness import Lateness
-from undermine.run.recording import lasted, save_view, status_of
+from undermine.run.recording import lasted, pending_steps, save_view, status_of
 from undermine.run.slow_devices import SlowDevices, may_slow_disks
 from undermine.run.slow_operations import slow_operations
 from undermine.run.tool_faults import Saboteur, ToolFaults
@@ -95,6 +96,8 @@ class RunInProgress:
         guardian: GuardianClient,
         userland: UserlandClient,
         socket_path: Path,
+        accounts: Accounts,
+        agent_copies: Path | None = None,
         contents: Contents | None = None,
         agreements: Agreements = Agreements(),  # noqa: B008 - frozen
     ) -> None:
@@ -107,6 +110,7 @@ class RunInProgress:
         self._network = network
         self._guardian = guardian
         self._socket_path = socket_path
+        self._accounts = accounts
         self._agreements = agreements
         self._expanded = expanded(plan)
         compiled = self._expanded.compiled
@@ -116,6 +120,7 @@ class RunInProgress:
         self._state = SharedState(
             run.state, len(compiled.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
         )
+        accounts.share(run.state, 0o660)
         self._broken = ""
         self._state_whole = True
         self._guardian_died = False
@@ -129,7 +134,9 @@ class RunInProgress:
         watched = {"observe_all": conditions.observe_all, "heap": conditions.heap, "content": conditions.content}
         watched |= {"labels": conditions.labels, "survey": conditions.survey}
         self._tokens = {node: secrets.token_hex(16) for node in (*(info.id for info in nodes), CLIENT)}
-        files = AgentFiles(config, run, nodes, compiled, socket_path, contents, tokens=self._tokens, **watched)
+        files = AgentFiles(
+            config, run, nodes, compiled, socket_path, contents, tokens=self._tokens, copies=agent_copies, **watched
+        )
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
         self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
         self._disks = self._supervised_disks()
@@ -140,12 +147,13 @@ class RunInProgress:
             disks = self._disks
             self._cluster = LocalCluster(
                 config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks,
-                self._forget_variables,
+                self._forget_variables, accounts, agent_copies,
             )  # fmt: skip
             self._faults = ToolFaults(compiled, self._cluster, self._slow_down)
             self._saboteur = Saboteur(conditions.sabotage, self._cluster)
             self._health = HealthLog(self._cluster.nodes_with_health, self._cluster.health)
             self._server = Server(self._controller, socket_path, self._state, self._faults, self._tokens)
+            accounts.share(socket_path, 0o660)
             ends.pop_all()
 
     # --- slow devices and disks that lose power
@@ -478,6 +486,7 @@ class RunInProgress:
         self._state.close()
         with contextlib.suppress(OSError):
             self._socket_path.unlink()
+        self._accounts.close_run(self._run)
         self._spent["teardown"] = time.monotonic() - begun
 
     def conclude(self, begun: float, lateness: Lateness, isolation: str) -> RunView:
@@ -488,9 +497,10 @@ class RunInProgress:
         if remarks := self._server.remarks:
             target_files.write_new(self._run.trace / "socket.agent-error", "\n".join(remarks).encode())
         trace, receipts = load_trace(self._run)
+        without_effect = self._faults.missed | pending_steps(receipts)
         receipts = tuple(sorted(self._as_planned(*receipts, *self._faults.receipts), key=lambda r: (r.step, r.t_ns)))
         status, reason = self._status(receipts)
-        moments = self._as_planned(*(one for one in self._server.moments() if one.step not in self._faults.missed))
+        moments = self._as_planned(*(one for one in self._server.moments() if one.step not in without_effect))
         plan, exchanged = self._expanded.as_run(self._controller.fired())
         exits = tuple(self._cluster.exits)
         total_s = time.monotonic() - begun

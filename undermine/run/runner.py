@@ -32,16 +32,17 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from undermine import target_files
 from undermine.analysis.contents import Contents
 from undermine.config.schema import Config
 from undermine.deployments import cgroups
+from undermine.deployments.guardian_client.accounts import Accounts
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import Isolation, choose, node_infos
@@ -56,6 +57,7 @@ from undermine.run.lateness import Lateness
 from undermine.run.recording import save_view
 from undermine.run.run_in_progress import KEY, RunInProgress
 from undermine.run.slow_devices import lacking_devices
+from undermine.runtimes.base import WRITTEN
 from undermine.store.rundir import RunDir
 from undermine.userland.client import UserlandClient
 
@@ -73,15 +75,27 @@ class Runner:
         """The contents that are part of points; None while fault-free runs learn them."""
         self.agreements = Agreements()
         """The relations between nodes that settling waits for; none while fault-free runs show them."""
+        self.accounts = Accounts(config)
         self._isolation = Isolation(choose(config.run.isolation))
         name = f"um-{os.getpid()}-{secrets.token_hex(4)}"
         self._sockets = Path(tempfile.gettempdir(), name)
-        if len(os.fsencode(self._sockets)) > _SOCKET_DIR_BYTES_MAX:  # a socket's path has at most 107 bytes
-            self._sockets = Path("/tmp", name)
+        if self.accounts or len(os.fsencode(self._sockets)) > _SOCKET_DIR_BYTES_MAX:
+            self._sockets = Path("/tmp", name)  # a socket's path has at most 107 bytes; every account can enter /tmp
         self._cgroup = None if cgroups.missing() else cgroups.new_folder()
         for folder in filter(None, (self._sockets, self._cgroup)):
             guardian.scratch(folder)  # before the folder exists, so that it is never left behind
             folder.mkdir(mode=0o700)
+        self._agent_copies = self._make_copies() if self.accounts else None
+
+    def _make_copies(self) -> Path:
+        """The folder for the parts of agents, which are often in the home of the tool's user. Nodes can enter it, and the folder
+        of the sockets, but not list them."""
+        copies = self._sockets / "agents"
+        (copies / WRITTEN).mkdir(parents=True)
+        for folder in (self._sockets, copies):
+            folder.chmod(0o711)  # `mkdir` would heed the umask
+        self.accounts.share(copies / WRITTEN, 0o1730)
+        return copies
 
     @property
     def features(self) -> frozenset[str]:
@@ -96,7 +110,7 @@ class Runner:
 
     def close(self) -> None:
         for folder in filter(None, (self._sockets, self._cgroup)):
-            shutil.rmtree(folder, ignore_errors=True)
+            target_files.remove(folder)
             with contextlib.suppress(GuardianDied):
                 self._guardian.unscratch(folder)
 
@@ -123,6 +137,7 @@ class Runner:
     @contextlib.contextmanager
     def _start_run(self, run: RunDir, run_id: int, plan: Plan, conditions: Conditions) -> Iterator[RunInProgress]:
         run.create()
+        self.accounts.open_run(run)
         count = sum(len(role.nodes) * len(role.ports) for role in self._config.roles.values())
         network = self._isolation.network(self._config.node_ids, count)
         started = None
@@ -139,6 +154,8 @@ class Runner:
                 self._guardian,
                 self._userland,
                 self._sockets / f"{run_id}.sock",
+                self.accounts,
+                self._agent_copies,
                 self.contents,
                 self.agreements,
             )

@@ -1,27 +1,38 @@
-"""Finds the source code of all roles of a target, so that a strategy can read it."""
+"""Finds the code of all roles of a target, so that a strategy can read it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from undermine.config.schema import Config, Role
 from undermine.config.templates import render, render_command
 from undermine.model.run import NodeInfo
-from undermine.runtimes.base import RoleCommand
+from undermine.runtimes.base import ClassFiles, RoleCommand, Runtime
+
+
+class RoleClasses(NamedTuple):
+    """The compiled classes of a role, and the runtime that reads them."""
+
+    runtime: Runtime
+    files: ClassFiles
+    named: tuple[tuple[str, str], ...]
 
 
 class Sources(msgspec.Struct, frozen=True):
     """Where the target's own code is."""
 
     folders: tuple[str, ...] = ()
-    """Files and folders."""
+    """Files and folders of source code."""
     scripts: Mapping[str, str] = {}
     """The module that is run as a script, by role."""
     named: tuple[tuple[str, str], ...] = ()
     """The functions that the user declared as logical operations, each with its `op`."""
+    classes: tuple[RoleClasses, ...] = ()
+    """The compiled classes, each once."""
 
 
 def target_sources(config: Config, nodes: Sequence[NodeInfo]) -> Sources:
@@ -29,19 +40,24 @@ def target_sources(config: Config, nodes: Sequence[NodeInfo]) -> Sources:
     folders: dict[str, None] = {}
     scripts: dict[str, str] = {}
     named: dict[tuple[str, str], None] = {}
+    classes: dict[RoleClasses, None] = {}
     for role in config.roles.values():
         node = next((node for node in nodes if node.role == role.name), None)
         if node is None:
             continue
         command = _role_command(config, role, nodes, node)
-        found = config.runtime(role.name).sources(command)
+        runtime = config.runtime(role.name)
+        found = runtime.sources(command)
         if found is None:
             continue
         if found.script:
             scripts[role.name] = found.script
         folders.update(dict.fromkeys(found.folders))
-        named.update(dict.fromkeys((operation.function, operation.op) for operation in role.operations))
-    return Sources(tuple(folders), scripts, tuple(named))
+        operations = tuple((operation.function, operation.op) for operation in role.operations)
+        named.update(dict.fromkeys(operations))
+        if found.classes:
+            classes[RoleClasses(runtime, found.classes, operations)] = None
+    return Sources(tuple(folders), scripts, tuple(named), tuple(classes))
 
 
 def _role_command(config: Config, role: Role, nodes: Sequence[NodeInfo], node: NodeInfo) -> RoleCommand:

@@ -14,6 +14,7 @@ from undermine.inject.controller import (
     CutNetwork,
     CutPower,
     EndFault,
+    EndInTime,
     ExpectCrash,
     FreezeNodes,
     KillNodes,
@@ -124,6 +125,9 @@ class ToolFaults:
     def end(self, instruction: EndFault) -> None:
         self._finish(instruction.step, UNTIL)
         self.receipts.append(Receipt(instruction.step, instruction.node, END, time.monotonic_ns()))
+
+    def end_in_time(self, instruction: EndInTime) -> None:
+        self._finish(instruction.step, TIME_OVER)
 
     def heal(self) -> None:
         """End all faults that are in force. May be called again."""

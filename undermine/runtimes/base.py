@@ -9,7 +9,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from undermine.model.event import AgentInfo
+from undermine.program.compiled import Compiled
 
+WRITTEN = "written"
+"""The folder for files that agents cache, beside copies of their own files."""
 Progress = Callable[[str], None]
 """A function that shows a line of text when something slow begins or ends."""
 
@@ -43,13 +46,25 @@ class RoleCommand(msgspec.Struct, frozen=True):
     """More folders and files that count as the target's own."""
 
 
+class ClassFiles(msgspec.Struct, frozen=True):
+    """The compiled classes of a role."""
+
+    path: tuple[str, ...]
+    """Jars, folders, and `FOLDER/*` for all jars of a folder, in the order in which classes are looked up; empty if the command
+    doesn't name them."""
+    packages: tuple[str, ...] = ()
+    """The packages that count as the target's own; empty: all of it."""
+
+
 class RoleSources(msgspec.Struct, frozen=True):
-    """Where the source code of a role is."""
+    """Where the code of a role is."""
 
     folders: tuple[str, ...] = ()
-    """Files and folders."""
+    """Files and folders of source code."""
     script: str = ""
     """The name of the module that is run as a script; "" if none is."""
+    classes: ClassFiles | None = None
+    """For a runtime whose compiled code the tool reads (`read_classes`)."""
 
 
 @runtime_checkable
@@ -84,11 +99,13 @@ class Runtime(Protocol):
     def prepare(self, progress: Progress) -> None:
         """Build what all nodes need, if that may take long. Called once before the first run."""
 
-    def agent_settings(self, command: Sequence[str]) -> dict[str, Any]:
-        """The part of an agent's configuration file that depends on the runtime. Builds what this command needs."""
+    def agent_settings(self, command: Sequence[str], copies: Path | None = None) -> dict[str, Any]:
+        """The part of an agent's configuration file that depends on the runtime. Builds what this command needs. If nodes run
+        as another user than the tool, `copies` is a folder for copies of the files that they read. Its folder WRITTEN is for
+        files that they write."""
 
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """A copy of this environment, with the variables that make a process load the agent."""
+    def environment(self, env: Mapping[str, str], copies: Path | None = None) -> dict[str, str]:
+        """A copy of this environment, with the variables that make a process load the agent. `copies` is as above."""
 
     def why_slow(self, agent: AgentInfo) -> str:
         """Why this agent ran without its compiled part; "" if it had it."""
@@ -97,4 +114,8 @@ class Runtime(Protocol):
         """Build what agents of the first run turned out to need."""
 
     def sources(self, role: RoleCommand) -> RoleSources | None:
-        """Where the source of this role is; None if the tool cannot read this runtime's source."""
+        """Where the code of this role is; None if the tool cannot read code of this runtime."""
+
+    def read_classes(self, files: ClassFiles, named: Sequence[tuple[str, str]]) -> Compiled:
+        """The findings in compiled classes. `named` has the functions that the user declared as operations, each with its
+        `op`. Called only for files that `sources` returned."""

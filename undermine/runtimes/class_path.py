@@ -1,9 +1,9 @@
-"""Finds out whether the class path of a Java command is empty. A JVM would only report that the main class is missing."""
+"""Finds the class path of a Java command, and whether it is empty. A JVM would only report that the main class is missing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +20,16 @@ def class_path_of(command: Sequence[str]) -> str:
         if word.startswith("--class-path="):
             return word.partition("=")[2]
     return ""
+
+
+def parts(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
+    """The jars and folders of a command's classes: its class path, else its `-jar`, else `CLASSPATH` of its environment."""
+    for word, following in pairwise(command):
+        if word == "-jar":
+            return (following,)
+        if word in _OPTIONS or word.startswith("--class-path="):
+            break
+    return tuple(filter(None, (class_path_of(command) or env.get("CLASSPATH", "")).split(os.pathsep)))
 
 
 def is_empty(class_path: str, folder: Path | None) -> bool:

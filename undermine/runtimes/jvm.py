@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from undermine.model.event import AgentInfo
-from undermine.runtimes import class_path, jvm_agent
-from undermine.runtimes.base import Progress, RoleCommand, RoleSources, Traits
+from undermine.program.compiled import Compiled
+from undermine.resources import readable_copy
+from undermine.runtimes import class_path, jvm_agent, jvm_classes
+from undermine.runtimes.base import WRITTEN, ClassFiles, Progress, RoleCommand, RoleSources, Traits
 
 NO_STACKS = "no answer: its agent's thread does not get to run"
 
@@ -37,13 +39,14 @@ class JvmRuntime:
     def prepare(self, progress: Progress) -> None:
         jvm_agent.agent_jar(progress)
 
-    def agent_settings(self, command: Sequence[str]) -> dict[str, Any]:
-        jar = jvm_agent.agent_jar()
-        return {"accelerator": jvm_agent.helper_dir(jar), "woven": jvm_agent.woven_dir(jar)}
+    def agent_settings(self, command: Sequence[str], copies: Path | None = None) -> dict[str, Any]:
+        jar = _jar(copies)
+        woven = str(copies / WRITTEN) if copies else jvm_agent.woven_dir(jar)
+        return {"accelerator": jvm_agent.helper_dir(jar), "woven": woven}
 
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, env: Mapping[str, str], copies: Path | None = None) -> dict[str, str]:
         name = "JAVA_TOOL_OPTIONS"
-        return {**env, name: jvm_agent.tool_options(jvm_agent.agent_jar(), env.get(name, ""))}
+        return {**env, name: jvm_agent.tool_options(_jar(copies), env.get(name, ""))}
 
     def why_slow(self, agent: AgentInfo) -> str:
         return jvm_agent.why_no_helper(agent)
@@ -51,4 +54,13 @@ class JvmRuntime:
     def catch_up(self, agents: Iterable[AgentInfo]) -> None: ...
 
     def sources(self, role: RoleCommand) -> RoleSources | None:
-        return None
+        path = class_path.parts(role.command, role.env)
+        return RoleSources(classes=ClassFiles(tuple(str(role.cwd / part) for part in path), role.packages))
+
+    def read_classes(self, files: ClassFiles, named: Sequence[tuple[str, str]]) -> Compiled:
+        return jvm_classes.read(files, named)
+
+
+def _jar(copies: Path | None) -> Path:
+    jar = jvm_agent.agent_jar()
+    return readable_copy(jar.parent, copies, (jar.name, jvm_agent.HELPER)) / jar.name

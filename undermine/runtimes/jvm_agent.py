@@ -61,7 +61,12 @@ def helper_dir(jar: Path) -> str:
 
 def woven_dir(jar: Path) -> str:
     """The folder in which agents cache woven classes, beside the jar; "" if the jar may change."""
-    return "" if os.environ.get(OVERRIDE) else str(jar.parent)
+    return str(jar.parent) if is_cache(jar) else ""
+
+
+def is_cache(jar: Path) -> bool:
+    """Is the jar's folder the tool's own, so that results can be stored beside the jar? Its name is a hash of the sources."""
+    return not os.environ.get(OVERRIDE)
 
 
 def tool_options(jar: Path, given: str = "") -> str:
@@ -187,10 +192,11 @@ def _environment() -> dict[str, str]:
             "(the agent itself runs on that version too); "
             f"set JAVA_HOME to a newer JDK for the tool, {_INSTEAD}"
         )
-    return {**_without_agents(os.environ), "JAVA_HOME": str(Path(javac).resolve().parents[1])}
+    return {**without_agents(os.environ), "JAVA_HOME": str(Path(javac).resolve().parents[1])}
 
 
-def _without_agents(environment: Mapping[str, str]) -> dict[str, str]:
+def without_agents(environment: Mapping[str, str]) -> dict[str, str]:
+    """A copy of this environment in which JVMs load no agent."""
     return {name: value for name, value in environment.items() if name not in ("JAVA_TOOL_OPTIONS", "UNDERMINE_AGENT")}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from undermine.model.event import AgentInfo
-from undermine.runtimes.base import Progress, RoleCommand, RoleSources, Traits
+from undermine.program.compiled import Compiled
+from undermine.runtimes.base import ClassFiles, Progress, RoleCommand, RoleSources, Traits
 
 
 class NoRuntime:
@@ -26,10 +28,10 @@ class NoRuntime:
 
     def prepare(self, progress: Progress) -> None: ...
 
-    def agent_settings(self, command: Sequence[str]) -> dict[str, Any]:
+    def agent_settings(self, command: Sequence[str], copies: Path | None = None) -> dict[str, Any]:
         return {}
 
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, env: Mapping[str, str], copies: Path | None = None) -> dict[str, str]:
         return dict(env)
 
     def why_slow(self, agent: AgentInfo) -> str:
@@ -39,3 +41,6 @@ class NoRuntime:
 
     def sources(self, role: RoleCommand) -> RoleSources | None:
         return None
+
+    def read_classes(self, files: ClassFiles, named: Sequence[tuple[str, str]]) -> Compiled:
+        return Compiled()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from undermine.model.event import AgentInfo
-from undermine.resources import python_agent_dir
+from undermine.program.compiled import Compiled
+from undermine.resources import python_agent_dir, readable_copy
 from undermine.runtimes import accelerator, python_sources
-from undermine.runtimes.base import Progress, RoleCommand, RoleSources, Traits
+from undermine.runtimes.base import ClassFiles, Progress, RoleCommand, RoleSources, Traits
 
 NO_STACKS = "no answer: its main thread runs no Python code"
 
@@ -39,11 +40,12 @@ class PythonRuntime:
     def prepare(self, progress: Progress) -> None:
         """Do nothing yet: the nodes' commands determine the interpreters, and those are not known here."""
 
-    def agent_settings(self, command: Sequence[str]) -> dict[str, Any]:
-        return {"accelerator": str(accelerator.prepare(command) or "")}
+    def agent_settings(self, command: Sequence[str], copies: Path | None = None) -> dict[str, Any]:
+        folder = accelerator.prepare(command)
+        return {"accelerator": str(readable_copy(folder, copies)) if folder else ""}
 
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        folders = (str(python_agent_dir()), env.get("PYTHONPATH", ""))
+    def environment(self, env: Mapping[str, str], copies: Path | None = None) -> dict[str, str]:
+        folders = (str(readable_copy(python_agent_dir(), copies)), env.get("PYTHONPATH", ""))
         return {**env, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
     def why_slow(self, agent: AgentInfo) -> str:
@@ -54,6 +56,10 @@ class PythonRuntime:
 
     def sources(self, role: RoleCommand) -> RoleSources | None:
         return python_sources.sources(role)
+
+    def read_classes(self, files: ClassFiles, named: Sequence[tuple[str, str]]) -> Compiled:
+        return Compiled()
+
 
 
 def names_python(program: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from undermine import target_files
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
@@ -87,10 +87,8 @@ def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) ->
 def _empty(folder: Path) -> None:
     """Remove everything except the lock file, which this process holds."""
     for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != "lock":
-            path.unlink()
+        if path.name != "lock":
+            target_files.remove(path)
 
 
 def find_finding(store: CampaignStore, finding: str) -> Finding:

@@ -23,6 +23,8 @@ class Connection:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "campaign.db"
         try:
+            with contextlib.suppress(OSError):  # the next line reports it
+                path.touch(mode=0o600)  # no other user may read it
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")

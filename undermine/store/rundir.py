@@ -50,7 +50,7 @@ class RunDir:
 
     def create(self) -> None:
         """Create an empty folder. An old one may exist, left by a run whose row in the store was lost."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        target_files.remove(self.path)
         self.path.mkdir(mode=0o700, parents=True)
         self.restore()
 

@@ -37,8 +37,6 @@ _TIERS: dict[Tier, tuple[float, str]] = {
 }
 """The points that each kind of evidence adds to the score, and its words."""
 _STORED = frozenset({"file", "key", "table"})
-_LONGER = 2.0
-"""A down time is worth another try if it exceeds the first one by this factor."""
 _NOT_IN_FULL = (
     "the fault-free runs were not observed in full, since this campaign was begun without the strategy: fewer operations are "
     "known to be related; start a new campaign to learn more"
@@ -58,8 +56,8 @@ class Deminer:
         labels: bool = False
         """Also follow data through Python programs in fault-free runs, which are slower then."""
         crashes: tuple[Variant, ...] = ("at once", "never", "all nodes", "late", "power")
-        """How nodes crash: the node starts again at once, late (after `faults.delay_s`) or never; all nodes crash and start
-        again; or the node loses power, if `faults.power` allows it. Power losses come last."""
+        """How nodes crash: the node starts again at once, late (after a long outage) or never; all nodes crash and start again;
+        or the node loses power, if `faults.power` allows it. Power losses come last."""
         cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
         """The most experiments in a campaign."""
 
@@ -128,11 +126,9 @@ class Deminer:
         first if they can see a place; a file is read by the node itself when it starts again."""
         possible = [one.fault for one in injectable(history.possible_faults_at([pair.second.point])) if one.place == "before"]
         alone = [fault for fault in possible if isinstance(fault, (Crash, Reboot)) and not fault.nodes]
-        reboot = next((fault for fault in alone if isinstance(fault, Reboot)), None)
+        reboot, late, *_ = (*(fault for fault in alone if isinstance(fault, Reboot)), None, None)  # the shortest comes first
         crash = next((fault for fault in alone if isinstance(fault, Crash)), None)
-        offered: dict[Variant, Crash | Reboot | None] = {"at once": reboot, "never": crash}
-        if reboot and history.delay_s > reboot.after_s * _LONGER:
-            offered["late"] = msgspec.structs.replace(reboot, after_s=history.delay_s)
+        offered: dict[Variant, Crash | Reboot | None] = {"at once": reboot, "never": crash, "late": late}
         nodes = _nodes(history)
         if reboot and nodes[1:]:
             offered["all nodes"] = msgspec.structs.replace(reboot, nodes=nodes)

@@ -10,6 +10,7 @@ them on another node. A turn is sorted by these criteria, the first one that dif
 4. Renames come first, since they publish earlier writes: a fault there may make two stored copies differ. Other operations that
    change stored or remote state come next, then the rest.
 
+Crashes of nodes without an agent, later occurrences and long outages are woven in (`order/lanes.py`).
 Never starts a process.
 """
 
@@ -18,11 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from undermine.analysis.possible_faults import fault_family, injectable
+from undermine.analysis.possible_faults import AT_REST, fault_family, injectable, with_later
 from undermine.model.faults import Fault
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import Plan
 from undermine.model.point import CLIENT, LEAVING_TRACES, Point
-from undermine.protocols import History, PossibleFault
+from undermine.protocols import History, PointSeen, PossibleFault
+from undermine.strategies.order.lanes import woven
 
 FAMILIES = (
     "reboot",
@@ -53,8 +55,7 @@ class Exhaustive:
     def propose(self, history: History) -> Sequence[Plan]:
         plans: list[Plan] = []
         for possible in ranked(history):
-            steps = (Step(At(possible.point, possible.place), possible.fault),)
-            plan = Plan(steps, history.seed, self.name, "next untried pair of point and fault")
+            plan = Plan((possible.step,), history.seed, self.name, possible.why or "next untried pair of point and fault")
             if plan.id not in history.settled:
                 plans.append(plan)
                 if len(plans) == history.batch:
@@ -67,7 +68,7 @@ class Exhaustive:
 
 def ranked(history: History) -> list[PossibleFault]:
     """All faults that can be injected, the most promising first."""
-    seen = {item.point: item for item in history.points}
+    seen = {AT_REST: PointSeen(AT_REST, 1, history.baseline_runs, -1), **{item.point: item for item in history.points}}
     served_from = min((item.order for item in history.points if item.point.get("node") == CLIENT), default=0)
 
     def promise(possible: PossibleFault) -> tuple[bool, bool, int, int]:
@@ -79,7 +80,8 @@ def ranked(history: History) -> list[PossibleFault]:
             item.order,
         )
 
-    usable = sorted((c for c in injectable(history.possible_faults) if c.point in seen), key=promise)
+    possible_faults = with_later(injectable(history.possible_faults), history.later)
+    usable = sorted((c for c in possible_faults if c.point in seen), key=promise)
     repeats: Counter[tuple[str, ...]] = Counter()
     turns: Counter[tuple[str, ...]] = Counter()
     dealt = []
@@ -89,7 +91,7 @@ def ranked(history: History) -> list[PossibleFault]:
         dealt.append((repeat, turns[group], family_rank(possible.fault), position, possible))
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
-    return [row[4] for row in dealt]
+    return woven([row[4] for row in dealt], lambda possible: possible.step, history)
 
 
 def family_rank(fault: Fault) -> int:
@@ -120,6 +122,7 @@ def _count_repeats(
             *(possible.point.get(k) for k in ("role", "op", "target", "stack")),
             fault_family(possible.fault),
             possible.place,
+            str(possible.nth),
         )
         yield repeats[keys], position, possible
         repeats[keys] += 1

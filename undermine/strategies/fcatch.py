@@ -21,14 +21,14 @@ import msgspec
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
-from undermine.model.faults import Crash, Drop, Error, Fault, Reboot
-from undermine.model.plan import At, Plan, Step, final_at, nodes_hit
+from undermine.model.faults import Crash, Drop, Error, Fault, Reboot, nodes_of
+from undermine.model.plan import At, Plan, Step, final_at
 from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.program.dependence import IMPACTS
 from undermine.protocols import Dropped, History, PastRun
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts, Shown, Update
-from undermine.strategies.recovery_order import dealt
+from undermine.strategies.order.recovery import dealt
 
 _SHARES = {"early": 0.2, "middle": 0.5, "late": 0.9}
 """The share of client operations that have begun when a node crashes."""
@@ -239,8 +239,7 @@ class Fcatch:
         if moment.point.get("node") == CLIENT:
             return []
         found = injectable(history.possible_faults_at([moment.point]))
-        here = At(moment.point)
-        return [one.fault for one in found if one.place == moment.place and not nodes_hit(Step(here, one.fault))[1:]]
+        return [one.fault for one in found if one.place == moment.place and not nodes_of(one.fault)]
 
     def _plan(self, moment: Moment, fault: Fault, history: History, why: str) -> Plan:
         return Plan((Step(moment.trigger, fault),), history.seed, self.name, why)

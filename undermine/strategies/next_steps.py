@@ -15,7 +15,7 @@ import msgspec
 from undermine.model.plan import Plan, Step, nodes_down, nodes_hit
 from undermine.model.predictions.candidate import Candidate
 from undermine.protocols import History, PastRun, Predicts
-from undermine.strategies.recovery_order import dealt, recovery_first
+from undermine.strategies.order.recovery import dealt, recovery_first
 
 _FOR_RUN = 100
 """The most extensions of one run by one predictor."""

@@ -12,17 +12,16 @@ import msgspec
 
 from undermine.analysis.exposure.compared_limits import ObservedNumbers
 from undermine.analysis.exposure.exposure import Exposure, Spot, exposures, merged
+from undermine.analysis.exposure.outages import OVER
 from undermine.analysis.exposure.weak_spots import WeakSpot, WeakSpots
 from undermine.analysis.possible_faults import injectable
 from undermine.analysis.reading.rows import observed_in_full
 from undermine.model.columns import Columns
-from undermine.model.faults import Delay, Reboot
+from undermine.model.faults import Delay, Fault, Reboot
 from undermine.model.point import LEAVING_TRACES, Point
 from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
 
-OVER = 3 / 2
-"""A delay that must exceed a time limit lasts this multiple of it."""
 _LEAST_S = 0.01
 _TROUBLES_MAX = 5
 _NOT_IN_FULL = (
@@ -51,6 +50,11 @@ def usual_spots(history: History) -> set[Spot]:
 def over_limit(limit_s: float, history: History) -> float:
     """The seconds of a delay that exceeds the time limit; the user's `delay_s` if there is no limit."""
     return max(limit_s * OVER if limit_s else history.delay_s, _LEAST_S)
+
+
+def _is_short_reboot(fault: Fault, history: History) -> bool:
+    """Is it a reboot of the node itself, and not a long outage?"""
+    return isinstance(fault, Reboot) and not fault.nodes and not history.is_long(fault)
 
 
 class ObservedWeakSpots:
@@ -95,7 +99,7 @@ class ObservedWeakSpots:
             spot = Spot.of(possible.point)
             if isinstance(possible.fault, Delay):
                 found[spot] = msgspec.structs.replace(found.get(spot, FaultsAtSpot()), delay=possible.fault)
-            elif isinstance(possible.fault, Reboot) and not possible.fault.nodes and spot.op in LEAVING_TRACES:
+            elif _is_short_reboot(possible.fault, history) and spot.op in LEAVING_TRACES:
                 found[spot] = msgspec.structs.replace(found.get(spot, FaultsAtSpot()), reboot=possible)
         return found
 
@@ -133,15 +137,16 @@ def _remarks(facts: Facts, same_interpreter: bool, in_full: bool) -> list[str]:
 
 def _remarks_on_source(facts: Facts, same_interpreter: bool) -> list[str]:
     counts = facts.counts
+    troubles = [f"{trouble.file} was left out: {trouble.why}" for trouble in facts.troubles[:_TROUBLES_MAX]]
     if not counts.files:
-        return [
-            "the target's source was not found, so only runs can show locks and time limits: set sources in [strategies.sieve]"
-        ]
+        advice = ": set sources in [strategies.sieve]" if not troubles else ""
+        found = "was not found" if not troubles else "could not be read"
+        return [f"the target's source {found}, so only runs can show locks and time limits{advice}", *troubles]
     texts = [
         f"{counts.lines:,} lines of source: {counts.all} I/O operations, {counts.in_regions} of them synchronized or "
         f"timeout-protected, {counts.grouped} groups"
     ]
-    texts += [f"{trouble.file} was left out: {trouble.why}" for trouble in facts.troubles[:_TROUBLES_MAX]]
+    texts += troubles
     if not same_interpreter:
         texts.append("the nodes run another release of Python than this tool: each operation gets the regions of all its callers")
     return texts

@@ -13,12 +13,12 @@ from typing import Annotated
 
 import msgspec
 
-from undermine.analysis.possible_faults import injectable
-from undermine.model.plan import At, Plan, Step
+from undermine.analysis.possible_faults import AT_REST, injectable, with_later
+from undermine.model.plan import Plan
 from undermine.model.predictions.candidate import Candidate
 from undermine.protocols import History, PastRun
 from undermine.strategies.next_steps import extended
-from undermine.strategies.recovery_order import recovery_first
+from undermine.strategies.order.recovery import recovery_first
 
 
 class Prefail:
@@ -63,13 +63,15 @@ class Prefail:
                 yield run
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
-        """Every fault at every point that the run showed after its last fault; without a run, that fault-free runs showed."""
+        """Every fault at every point that the run showed after its last fault; without a run, that fault-free runs showed. Only a
+        first fault may be a long outage: levels would grow too large."""
         number = len(after.plan.steps) + 1 if after else 1
         why = f"fault {number}" + (", in the recovery from the previous one" if after else "")
-        profile = history.profile(after.id) if after else history.baseline
-        for possible in injectable(history.possible_faults_at(sorted(profile.after))):
-            step = Step(At(possible.point, possible.place), possible.fault)
-            yield Candidate(Plan((step,), history.seed, self.name, why))
+        points = sorted(history.profile(after.id).after) if after else [AT_REST, *sorted(history.baseline.after)]
+        later = {} if after else history.later  # after a fault, occurrences are counted anew
+        for possible in with_later(injectable(history.possible_faults_at(points)), later):
+            if not (after and history.is_long(possible.fault)):
+                yield Candidate(Plan((possible.step,), history.seed, self.name, possible.why or why))
 
     def arrange(self, plans: Sequence[Plan], history: History) -> list[Plan]:
         """Sort the plans that policies kept: faults in code that only recovery executes come first."""

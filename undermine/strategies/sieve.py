@@ -15,27 +15,20 @@ from typing import Annotated, Literal
 import msgspec
 
 from undermine.analysis.exposure.exposure import Spot
+from undermine.analysis.exposure.outages import OVER
 from undermine.analysis.exposure.weak_spots import WeakSpot, representatives
-from undermine.model.faults import Delay, Fault
+from undermine.model.faults import Delay, Fault, lasts_alike
 from undermine.model.plan import At, Plan, Step, Then, Trigger, point_at
 from undermine.model.point import REST, phase_point
 from undermine.model.predictions.candidate import Candidate, Reason
 from undermine.protocols import History, PastRun, Predicts
 from undermine.strategies.next_steps import extended
-from undermine.strategies.observed_weak_spots import (
-    OVER,
-    ObservedWeakSpots,
-    lasting,
-    over_limit,
-    usual_spots,
-)
+from undermine.strategies.observed_weak_spots import ObservedWeakSpots, lasting, over_limit, usual_spots
 
 Mode = Literal["sieve", "insensitive", "ungrouped"]
 
 UNDER = 2 / 3
 """A delay that must stay below a time limit lasts this part of it."""
-_NEAR = 2.0
-"""Time limits that differ by at most this factor are exceeded together: their delays would count as the same landing."""
 _MORE_MAX = 1000
 """The most plans with more than one fault that are proposed at a time."""
 DUE = At(phase_point(REST))
@@ -218,7 +211,7 @@ def _over_limits(weak: WeakSpot, history: History) -> list[float]:
     if not weak.timed:
         return []
     known = weak.limits_s or (0.0,)
-    chosen = known[-1:] if known[-1] <= known[0] * _NEAR else (known[0], known[-1])
+    chosen = known[-1:] if lasts_alike(known[0], known[-1]) else (known[0], known[-1])
     return [over_limit(limit_s, history) for limit_s in chosen]
 
 

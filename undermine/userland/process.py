@@ -237,7 +237,7 @@ def _result_of(function: Callable[[], Any], out: Path) -> int:
     except SystemExit as error:
         result = {"ok": error.code in (None, 0), "detail": f"it ended with code {error.code}"}
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
+        text = registry.described(error)
         result = {
             "ok": False,
             "detail": encodable(text[:_TEXT_MAX]),

@@ -30,25 +30,29 @@ settled: dict[str, Callable[[tuple[Op, ...]], str]] = {}
 
 
 def workload(function: Function) -> Function:
-    """Mark the function that uses the cluster; it gets a `Session`."""
+    """Mark the function that uses the cluster. It gets a `Session`."""
     workloads[function.__name__] = function
     return function
 
 
 def final(function: Function) -> Function:
-    """Mark the function that does the final reads after healing; raising means "not settled yet"."""
+    """Mark a function that does the final reads after everything is healed. It gets a `Session`.
+
+    An exception means "not settled yet": the function is called again, in the same process and with the next `nth_try`, until
+    it returns and no ledger waits, or `run.settle_timeout_s` is over. Then an exception is a liveness failure.
+    """
     finals[function.__name__] = function
     return function
 
 
 def checker(function: Function) -> Function:
-    """Mark a function from `RunView` to `Verdict`; it must be pure, so that it can run again on stored runs."""
+    """Mark a function from `RunView` to `Verdict`. It must be pure, so that it can judge stored runs again. None means `ok`."""
     _declare(function.__name__, function)
     return function
 
 
 def check(checker: Callable[[RunView], Verdict | None], name: str = "") -> None:
-    """Declare a checker that isn't a function of the file: a ledger or another callable, with its own name."""
+    """Declare a checker that isn't a function of the file: a ledger, or another callable with a name."""
     name = name or getattr(checker, "name", "") or getattr(checker, "__name__", "")
     if not callable(checker) or name in ("", "<lambda>"):
         raise UserError(
@@ -67,14 +71,14 @@ def _declare(name: str, checker: Callable[[RunView], Verdict | None]) -> None:
 
 
 def filter(function: Function) -> Function:
-    """Mark a policy: a function from a sequence of faults to "is it worth running?"."""
+    """Mark a policy: a function from a `PlanView` to "is it worth running?"."""
     _declare_policy(function.__name__, "filter")
     filters[function.__name__] = function
     return function
 
 
 def cluster(function: Function) -> Function:
-    """Mark a policy: a function from a sequence of faults to its class, or from two to "are they alike?"."""
+    """Mark a policy: a function from a `PlanView` to its class, or from two of them to "are they alike?"."""
     _declare_policy(function.__name__, "cluster")
     clusters[function.__name__] = function
     return function
@@ -141,8 +145,16 @@ def load(path: Path) -> Declared:
         spec.loader.exec_module(module)
     except Exception as error:
         where = f"{path}:{_line_of(error, path)}"
-        raise UserError(f"{where} cannot be loaded: {type(error).__name__}: {error}; fix the file") from error
+        raise UserError(f"{where} cannot be loaded: {described(error)}; fix the file") from error
     return Declared(module)
+
+
+def described(error: Exception) -> str:
+    """The class and text of an error of the user's code; for a missing module, also where the code looks for it."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError):
+        text += f" (this file runs in {sys.executable}: install the module there, or add its folder to sys.path)"
+    return text
 
 
 def _line_of(error: Exception, path: Path) -> int:

@@ -26,18 +26,22 @@ from undermine.store.rundir import read_history
 
 
 class Refused(Exception):
-    """Raise this in an operation that certainly did not happen."""
+    """Raise this inside an operation that certainly did not happen: it is recorded as `fail`, not as `unknown`."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """The result of one attempt at an operation."""
 
     status: OpStatus
+    """`ok`, `fail` (it certainly did not happen) or `unknown`."""
     value: Any = None
+    """The value that the function returned."""
     error: str = ""
+    """The class and text of the exception that the function raised."""
 
     @property
     def ok(self) -> bool:
+        """Did the function return?"""
         return self.status == "ok"
 
 
@@ -102,23 +106,31 @@ def _next_index(path: Path) -> int:
 
 
 class Session:
-    """The workload's view of one run."""
+    """One run, as the workload and the final reads see it. It records every operation of every client."""
 
     def __init__(self, file: SessionFile, phase: Phase, nth_try: int = 1) -> None:
-        self.nodes = file.nodes
-        self.seed = file.seed
-        self.params = file.params
+        self.nodes: tuple[NodeInfo, ...] = file.nodes
+        """All nodes of the cluster, in the order of `undermine.toml`."""
+        self.seed: int = file.seed
+        """The seed of the run."""
+        self.params: dict[str, str | int | float | bool] = file.params
+        """The table `[params]`, with the values of `--set`."""
         self.phase: Phase = phase
-        self.nth_try = nth_try
-        """1, and more in final reads that are repeated in the same process. Names of new things can contain it."""
-        self.rng = random.Random(file.seed)
+        """`workload` or `final`."""
+        self.nth_try: int = nth_try
+        """The number of the try, from 1. Final reads that raise are called again in the same process, so global variables of the
+        plug-in file keep their values. Put the number into the names of new things, such as a last job."""
+        self.rng: random.Random = random.Random(file.seed)
+        """Random numbers that are the same whenever a plan runs again. Use them in place of the module `random`."""
         self._history = HistoryWriter(Path(file.history))
         self._triggers = Triggers(file) if phase == "workload" and file.steps else None
 
     def node(self, node: str) -> NodeInfo:
+        """The node with this id."""
         return next(info for info in self.nodes if info.id == node)
 
     def role(self, role: str) -> list[NodeInfo]:
+        """The nodes of this role."""
         return [info for info in self.nodes if info.role == role]
 
     def attempt(
@@ -131,10 +143,11 @@ class Session:
         args: Mapping[str, Any] | None = None,
         fails: Iterable[type[Exception]] = (),
     ) -> Outcome:
-        """Do one operation and record it; never raises.
+        """Call a function as one operation of a client, and record it. Never raises: look at the outcome.
 
-        An exception in `fails`, or `Refused`, means that it certainly did not happen (`fail`); after any other
-        exception that is `unknown`.
+        `f` is the operation's name, by which checkers find it. `client` is its user; without it, the name of the thread. `node`
+        is the node that it was sent to, and `args` are arguments for checkers. An exception in `fails`, or `Refused`, means that
+        the operation certainly did not happen (`fail`). After any other exception, that is `unknown`.
         """
         client = client or threading.current_thread().name
         op = Op(0, client, f, node, dict(args or {}), phase=self.phase, start_ns=time.monotonic_ns())
@@ -156,7 +169,7 @@ class Session:
         return outcome
 
     def clients(self, functions: Mapping[str, Callable[[], Any]]) -> None:
-        """Run each client in a thread of its own and wait for all; the first exception is raised here."""
+        """Run each function in a thread of its own, named after its client, and wait for all. Raises the first exception."""
         errors: list[BaseException] = []
 
         def run(function: Callable[[], Any]) -> None:

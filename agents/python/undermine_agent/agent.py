@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VERSION = 2
 CAPABILITIES = (
     "crash", "reboot", "delay", "delay-operation", "error", "drop", "corrupt", "pause", "partition", "power",
-    "when", "unseen", "until", "same",
+    "wire", "when", "unseen", "until", "same",
 )  # fmt: skip
 # The operations that this agent does not see, and why.
 GAPS = (

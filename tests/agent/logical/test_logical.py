@@ -9,6 +9,7 @@ import textwrap
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 MODULE = """
     import asyncio, enum, socket
@@ -247,7 +248,8 @@ def test_only_the_bytes_of_a_message_are_part_of_it(target, any_python):
     target.python = any_python
     name(target, "__main__:send", kind={"text": "hello"}, peer="to")
     name(target, "__main__:handle", "msg.recv", kind={"text": "hello"}, peer="sender")
-    target.addresses = {"127.0.0.1:4002": "s2"}
+    port = free_port()
+    target.addresses = {f"127.0.0.1:{port}": "s2"}
     outcome = run(
         target,
         """
@@ -263,7 +265,7 @@ def test_only_the_bytes_of_a_message_are_part_of_it(target, any_python):
         def handle(sender, sock):
             sock.recv(5)
             sock.sendall(b"thanks")
-        s2, s2_address = listen(4002)
+        s2, s2_address = listen(PORT)
         other, other_address = listen()
         send("s2", s2_address, other_address)
         with socket.create_connection(s2_address) as sock:
@@ -271,7 +273,7 @@ def test_only_the_bytes_of_a_message_are_part_of_it(target, any_python):
             first, second = s2.accept()[0], s2.accept()[0]
             second.sendall(b"hello")
             handle("s2", sock)
-        """,
+        """.replace("PORT", str(port)),
     ).ok()
     seen = [line for line in outcome.short("file.", "net.", "msg.") if "accept" not in line]
     assert seen == [
@@ -405,15 +407,16 @@ def test_a_message_dropped_on_arrival_is_never_seen(target):
 def test_lasting_faults_apply_to_raw_operations(target):
     """A partition applies to the sockets below a logical operation."""
     name(target, "__main__:send", kind={"text": "hello"}, peer="to")
-    target.addresses = {"127.0.0.1:4002": "s2"}
+    port = free_port()
+    target.addresses = {f"127.0.0.1:{port}": "s2"}
     target.lasting = [{"step": 0, "kind": "error", "error": "ECONNRESET", "scope": "peer", "value": "peer:s2"}]
     outcome = run(
         target,
-        """
+        f"""
         import socket
-        server = socket.create_server(("127.0.0.1", 4002))
+        server = socket.create_server(("127.0.0.1", {port}))
         def send(to):
-            socket.create_connection(("127.0.0.1", 4002)).sendall(b"x")
+            socket.create_connection(("127.0.0.1", {port})).sendall(b"x")
         try:
             send("s2")
         except OSError as error:

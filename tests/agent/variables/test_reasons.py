@@ -47,8 +47,13 @@ def test_the_part_that_leads_nowhere_is_named(tool: FakeTool, path: str, why: st
 
 
 def test_a_module_that_is_not_imported_is_named(tool: FakeTool) -> None:
-    tool.variables = [{**variable("x"), "path": "no.such.module:Node.x"}]
+    tool.variables = [{**variable("x"), "path": "no.such.module:Other.x"}]
     assert reasons(tool.run(SEND + TARGET)) == ["the module no.such.module isn't imported"]
+
+
+def test_a_class_of_the_program_itself_is_found_under_another_name(tool: FakeTool) -> None:
+    tool.variables = [{**variable("x"), "path": "script:Node.x"}]
+    assert reasons(tool.run(SEND + TARGET)) == ["the module script isn't imported (but __main__ has Node)"]
 
 
 def test_reasons_are_recorded_once_and_end_with_the_first_value(tool: FakeTool, any_python: str) -> None:

@@ -15,7 +15,7 @@ from waiting import HANG_S
 from undermine.analysis.exposure.explained_stacks import explained
 from undermine.deployments.stacks import NOT_CAUGHT, gather
 from undermine.model.codec import read_trace
-from undermine.model.stacks import STACKS_SIGNAL, ProcessStacks, ThreadStack
+from undermine.model.event import STACKS_SIGNAL, ProcessStacks, ThreadStack
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 RUN = Path(os.environ["UNDERMINE_RUN"])
 NAME = b"bad\xff \x1b[31mred.log"
@@ -70,6 +73,39 @@ def attacks_socket() -> None:
     assert not flood[0].recv(1)
 
 
+def floods_with_token() -> None:
+    """Open more connections as an agent than the tool can have files, and keep all that it serves. A child does it meanwhile."""
+    agent = json.loads(Path(os.environ["UNDERMINE_AGENT"]).read_bytes())
+    if os.fork() == 0:
+        kept = []
+        for _ in range(300):
+            with contextlib.suppress(OSError):  # the tool closed it
+                kept.append(speaking(agent))
+        signal.pause()
+
+
+def never_reads() -> None:
+    """Ask the tool until it can send no more answers, and read none."""
+    agent = json.loads(Path(os.environ["UNDERMINE_AGENT"]).read_bytes())
+    connection = speaking(agent)
+    connection.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            connection.send(b'{"type": "lasting"}\n')
+    if os.fork() == 0:
+        signal.pause()
+
+
+def speaking(agent: dict[str, Any]) -> socket.socket:
+    connection = connected(agent["socket"])
+    connection.sendall(json.dumps({"type": "lasting", "token": agent["token"]}).encode() + b"\n")
+    return connection
+
+
+def kills_keeper() -> None:
+    os.kill(int(os.environ["UNDERMINE_KEEPER"]), signal.SIGKILL)
+
+
 def connected(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
@@ -83,5 +119,14 @@ def prints() -> None:
     print("the last line", flush=True)
 
 
+def digs_deep() -> None:
+    """Create more folders inside each other than a function can call itself."""
+    for _ in range(1500):
+        os.mkdir("deep")
+        os.chdir("deep")
+    Path("deepest.log").write_text("ERROR said in the deepest folder\n")
+
+
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    with contextlib.suppress(PermissionError):  # as another user than the tool's, most misdeeds are impossible
+        globals()[sys.argv[1]]()

@@ -15,8 +15,7 @@ import msgspec
 
 from undermine.analysis.exposure.lock_table import GIVES, TAKES, HeldLock, LockTable
 from undermine.model.columns import Names
-from undermine.model.event import Event, Trace
-from undermine.model.stacks import ProcessStacks, ThreadStack
+from undermine.model.event import Event, ProcessStacks, ThreadStack, Trace
 
 _WAITS = {
     "lock.acquire": "{}",

@@ -119,16 +119,7 @@ class WeakSpots:
             self._facts.on(stack) if self._same and stack else may_be
         )  # another Python version counts ordinals differently
         group = static.group if static and static.group else spot.loc
-        return WeakSpot(spot, exposure, regions, group, self._compared(spot.role, regions, numbers))
-
-    def _compared(
-        self, role: str, regions: Iterable[Region], numbers: ObservedNumbers
-    ) -> tuple[ComparedLimit, ...]:
-        def in_events(module: str) -> str:
-            return SCRIPT if self._scripts.get(role) == module else module
-
-        limits = dict.fromkeys(limit for region in regions for limit in region.limits)
-        return tuple(sorted({each for limit in limits for each in numbers.limits(role, limit, in_events)}))
+        return WeakSpot(spot, exposure, regions, group, compared_limits(spot.role, regions, numbers, self._scripts))
 
     def _static(self, spot: Spot, exposure: Exposure) -> StaticPoint | None:
         loc = self._named(spot.role, spot.loc)
@@ -139,6 +130,19 @@ class WeakSpots:
 
     def _named(self, role: str, loc: str) -> str:
         return in_source(self._scripts, role, loc)
+
+
+def compared_limits(
+    role: str, regions: Iterable[Region], numbers: ObservedNumbers, scripts: Mapping[str, str]
+) -> tuple[ComparedLimit, ...]:
+    """The limits that decide these regions in the processes of a role, the shortest first. `scripts` has the module that each
+    role runs as a script."""
+
+    def in_events(module: str) -> str:
+        return SCRIPT if scripts.get(role) == module else module
+
+    limits = dict.fromkeys(limit for region in regions for limit in region.limits)
+    return tuple(sorted({each for limit in limits for each in numbers.limits(role, limit, in_events)}))
 
 
 def representatives(spots: Iterable[WeakSpot]) -> Iterator[WeakSpot]:

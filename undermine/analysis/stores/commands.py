@@ -41,6 +41,10 @@ def even(values: Texts) -> Texts:
     return values[1::2]
 
 
+def _for_ever(values: Texts) -> float:
+    return 0.0
+
+
 class CommandEffect(msgspec.Struct, frozen=True):
     """The effect of one command."""
 
@@ -81,6 +85,8 @@ class CommandEffect(msgspec.Struct, frozen=True):
     """A script, which may do anything with its keys and values."""
     waits: bool = False
     """A consumer blocks in it until there is work."""
+    lives_s: Callable[[Texts], float] = _for_ever
+    """The seconds after which its keys expire; 0 if they don't."""
     side: str = ""
     """The end of a list at which it adds or takes."""
 
@@ -150,6 +156,24 @@ def _waiting_too(names: str, effect: CommandEffect) -> dict[str, CommandEffect]:
     return {**_all_of(names, effect), **{f"B{name}": waiting for name in names.split()}}
 
 
+def _seconds(values: Texts) -> float:
+    """The first of these values as a number; 0 if it isn't one. It comes from a target, so it may be anything."""
+    return float(values[0]) if values and values[0].isascii() and values[0].isdigit() and len(values[0]) < 16 else 0.0
+
+
+def _milliseconds(values: Texts) -> float:
+    return _seconds(values) / 1000
+
+
+def _by_option(values: Texts) -> float:
+    """The lifetime after the option `EX` or `PX`. The first value may be data."""
+    for at, value in enumerate(values[1:-1], 1):
+        if value.upper() in ("EX", "PX"):
+            after = values[at + 1 :]
+            return _seconds(after) if value.upper() == "EX" else _milliseconds(after)
+    return 0.0
+
+
 LEFT, RIGHT = "left", "right"
 _TABLE = {
     # lists and sets
@@ -174,10 +198,13 @@ _TABLE = {
     **_all_of("XCLAIM XAUTOCLAIM", CommandEffect(reads=True, as_items=True)),
     **_all_of("XRANGE XREVRANGE", CommandEffect(reads=True)),
     # values
-    **_all_of("SET SETNX APPEND", CommandEffect(writes=first)),
+    "SET": CommandEffect(writes=first, lives_s=_by_option),
+    **_all_of("SETNX APPEND", CommandEffect(writes=first)),
     **_all_of("GETSET", CommandEffect(writes=first, reads=True)),
     **_all_of("MSET MSETNX", CommandEffect(writes=everything)),
-    **_all_of("SETEX PSETEX SETRANGE LSET", CommandEffect(writes=last)),
+    "SETEX": CommandEffect(writes=last, lives_s=_seconds),
+    "PSETEX": CommandEffect(writes=last, lives_s=_milliseconds),
+    **_all_of("SETRANGE LSET", CommandEffect(writes=last)),
     **_all_of("HSET HMSET HSETNX", CommandEffect(writes=even, parts=odd)),
     "HGET": CommandEffect(reads=True, parts=first),
     "GETDEL": CommandEffect(takes=True, ends=True),
@@ -198,8 +225,10 @@ _TABLE = {
     ),
     **_all_of("DEL UNLINK", CommandEffect(ends=True)),
     **_all_of("FLUSHDB FLUSHALL", CommandEffect(clears=True)),
+    "EXPIRE": CommandEffect(touches=True, lives_s=_seconds),
+    "PEXPIRE": CommandEffect(touches=True, lives_s=_milliseconds),
     **_all_of(
-        "EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST RENAME RENAMENX COPY RESTORE HDEL SETBIT BITOP BITFIELD PFADD "
+        "EXPIREAT PEXPIREAT PERSIST RENAME RENAMENX COPY RESTORE HDEL SETBIT BITOP BITFIELD PFADD "
         "PFMERGE XACK XDEL XTRIM XGROUP SDIFFSTORE SINTERSTORE SUNIONSTORE ZDIFFSTORE ZINTERSTORE ZUNIONSTORE ZRANGESTORE "
         "ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREMRANGEBYLEX GEOADD GEOSEARCHSTORE",
         CommandEffect(touches=True),

@@ -226,4 +226,7 @@ class Guardian:
             import shutil  # imported late: the import takes as long as all others together
 
             for path in self.scratch:
-                shutil.rmtree(os.fsdecode(path.encode("latin-1")), ignore_errors=True)
+                try:
+                    shutil.rmtree(os.fsdecode(path.encode("latin-1")), ignore_errors=True)
+                except RecursionError:  # a node has made very deep folders; `sweep` removes them
+                    pass

@@ -24,9 +24,6 @@ def exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
         enter_network(spec["netns"])
         stage = "process"
         os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
-            os._exit(127)
         signal.set_wakeup_fd(-1)
         for number in ALL_SIGNALS - {signal.SIGKILL, signal.SIGSTOP}:
             if signal.getsignal(number) is not signal.SIG_DFL:
@@ -34,19 +31,30 @@ def exec_node(spec: dict[str, Any], keeper: int, failure_fd: int) -> NoReturn:
         argv, env, files = _spec_bytes(spec)
         env[b"UNDERMINE_KEEPER"] = b"%d" % keeper
         env[b"UNDERMINE_PGID"] = b"%d" % os.getpid()
-        stage = "cwd"
-        os.chdir(files["cwd"])
         stage = "stdin"
         os.dup2(os.open(b"/dev/null", os.O_RDONLY), 0)
+        user = spec.get("user")
         for fd, stage in ((1, "stdout"), (2, "stderr")):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
             os.dup2(os.open(files[stage], flags, 0o600), fd)
-        stage = "command"
+            if user:
+                os.fchown(fd, user["uid"], user["gid"])  # programs open /dev/stdout
         os.umask(spec["umask"])
         if spec.get("trap"):
             stage = "trap"
             _install_trap(spec["trap"])
-            stage = "command"
+        if user:
+            stage = "user"
+            os.setgroups(user["groups"])
+            os.setgid(user["gid"])
+            os.setuid(user["uid"])
+        stage = "process"
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user clears it
+        if os.getppid() != keeper:
+            os._exit(127)
+        stage = "cwd"
+        os.chdir(files["cwd"])
+        stage = "command"
         unblock_signals()
         _exec(argv, env)
     except OSError as error:

@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 import queue
-import shutil
 import sys
 import threading
 import time
@@ -19,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from undermine import target_files
 from undermine.deployments.guardian import processes
+from undermine.deployments.guardian_client.accounts import Account
 from undermine.deployments.guardian_client.link import Answer, GuardianDied, GuardianLink, wait_for
 from undermine.deployments.guardian_client.start_request import start_error, start_request, wire_text
 from undermine.deployments.sweep import note_scratch, removable
@@ -103,15 +104,18 @@ class GuardianClient:
         netns: str = "",
         cgroup: str = "",
         trap: Mapping[str, str] | None = None,
+        account: Account | None = None,
     ) -> int:
         """Start a node; return the pid of its main process as soon as that runs the command.
 
         `env` is the whole environment; UNDERMINE_KEEPER, UNDERMINE_PGID and the campaign's marker are added.
         `netns` is the path of a network namespace to enter, `cgroup` the node's own folder in the cgroup v2 tree, `trap`
-        a filter for its system calls (`slow.disk.SlowDisks.trap`).
+        a filter for its system calls (`slow.disk.SlowDisks.trap`), `account` the user that it runs as.
         """
         request = start_request(key, argv, self._marked(key, env), cwd, stdout, stderr)
         request |= {"netns": wire_text(netns), "cgroup": wire_text(cgroup), "trap": dict(trap or {})}
+        if account:
+            request["user"] = {"uid": account.uid, "gid": account.gid, "groups": account.groups}
         node = self._new_node(key)
         try:
             answer = self._link.ask({"op": "start", "node": node.number, **request})
@@ -265,7 +269,7 @@ class GuardianClient:
         self._exits.put(None)
         self._wait_for_keepers()
         for path in self._scratch:
-            shutil.rmtree(path, ignore_errors=True)  # it still exists only if the guardian was killed
+            target_files.remove(path)  # it still exists only if the guardian was killed
             if self._campaign_dir and not path.exists():
                 note_scratch(self._campaign_dir, path, wanted=True)
 

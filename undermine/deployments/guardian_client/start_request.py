@@ -44,6 +44,8 @@ def start_error(
         return UserError(f"Cannot start node {key!r}: no new process ({why}); run fewer experiments in parallel.")
     if stage == "command":
         return UserError(f"Cannot start node {key!r}: the command {argv[0]!r} {_exec_advice(argv, env, number)}")
+    if stage == "user":
+        return UserError(f"Cannot start node {key!r} as the user that run.user names ({why}); choose another user.")
     if stage == "trap":
         return RuntimeError(f"the system calls of node {key!r} could not be trapped: {why}")
     path = os.fsdecode(spec.get(stage, "/dev/null").encode("latin-1"))

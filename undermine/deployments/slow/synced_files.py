@@ -15,6 +15,7 @@ Runs inside the supervisor: imports only the standard library, and never looks a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -219,10 +220,12 @@ class SyncedFiles:
         if root is None or os.path.realpath(self._folder) != self._folder:
             raise OSError("its folder has gone, or a link leads to it now")
         keep = {os.path.realpath(path) for path in spared}
-        if kept in NAMES_KEPT:
-            lost = list(self._lose_data(self._folder, kept, at, keep))
-        else:
-            lost = list(self._restore(self._folder, root, kept == "posix", keep))
+        with _acting_as_owner(self._folder):
+            os.listdir(self._folder)  # raises if the owner cannot reach it
+            if kept in NAMES_KEPT:
+                lost = list(self._lose_data(self._folder, kept, at, keep))
+            else:
+                lost = list(self._restore(self._folder, root, kept == "posix", keep))
         self.close()
         for name in os.listdir(self._copies):
             os.unlink(os.path.join(self._copies, name))
@@ -372,7 +375,32 @@ def _content(inode: Inode) -> bytes:
 
 
 def _synced(inode: Inode) -> bytes:
-    return b"".join(_pieces(inode.copy)) if os.path.exists(inode.copy) else b""
+    user = os.geteuid()
+    os.seteuid(os.getuid())  # only the tool can read the copies
+    try:
+        return b"".join(_pieces(inode.copy)) if os.path.exists(inode.copy) else b""
+    finally:
+        os.seteuid(user)
+
+
+@contextlib.contextmanager
+def _acting_as_owner(folder: str) -> Iterator[None]:
+    """As root, change files as the owner of the node's folder: other nodes of that user may put links there meanwhile. The group
+    of the folder above lets the owner in."""
+    owner = os.lstat(folder)
+    if os.getuid() != 0 or owner.st_uid == 0:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups([os.stat(os.path.dirname(folder)).st_gid])
+    os.setegid(owner.st_gid)
+    os.seteuid(owner.st_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(os.getgid())
+        os.setgroups(groups)
 
 
 def _pieces(path: str) -> Iterator[bytes]:

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from undermine.model.faults import Injection, nodes_of
+from undermine.model.faults import Injection, lasts_alike, nodes_of
 from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, point_at
 from undermine.model.point import REST, Point, phase_point
 
-_ALIKE = 2.0
-"""Two durations have the same effect if they differ by at most this factor."""
 _KEYS = ("op", "loc", "stack")
 """The keys by which runs are found."""
 _REST = phase_point(REST)
@@ -123,8 +121,8 @@ def _same_effect(wanted: Injection, landed: Injection, node: str) -> bool:
         return False
     for name in wanted.__struct_fields__:
         one, other = getattr(wanted, name), getattr(landed, name)
-        if name.endswith("_s"):
-            if not (one <= other * _ALIKE and other <= one * _ALIKE):
+        if name.endswith("_s") and msgspec.UNSET not in (one, other):
+            if not lasts_alike(one, other):
                 return False
         elif name != "nodes" and one != other:
             return False

@@ -1,24 +1,41 @@
-"""Spreads regions along calls: which actions lie in each region, directly or in a function that is called from it."""
+"""Spreads regions along calls: which actions lie in each region, directly or in a function that is called from it.
+
+Knows no language: functions are names, and their actions are numbers.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from undermine.program.facts import CRITICAL, LOOP, Kind, Region
 from undermine.program.regions.parts import RegionActions, RegionFunction, RegionPart
-from undermine.program.source.blocks import Action
-from undermine.program.source.code import Code
-from undermine.program.source.index import Function
 
 DEPTHS: dict[Kind, int] = {CRITICAL: 12, LOOP: 12}
 """The number of calls over which a region is followed, by kind."""
 DEPTH_OF_OTHERS = 8
 REGIONS_MAX = 8
 """A point keeps at most this many reasons, the nearest ones."""
+
+
+class Callee(NamedTuple):
+    """A function that is called: its id, and a short name for texts."""
+
+    id: str
+    short: str
+
+
+class Calls(Protocol):
+    """The calls of a program."""
+
+    def calls(self, id: str) -> Sequence[tuple[int, Sequence[Callee]]]:
+        """The actions of a function that run other functions before they end, and those functions."""
+
+    def loose(self, id: str) -> Iterable[Callee]:
+        """Functions that it is known to call, but not by which action."""
 
 
 class _Reached(NamedTuple):
@@ -32,8 +49,8 @@ class _Reached(NamedTuple):
 class Spread:
     """Tells the regions of each action of each function."""
 
-    def __init__(self, code: Code, found: Iterable[RegionPart]) -> None:
-        self.code = code
+    def __init__(self, calls: Calls, found: Iterable[RegionPart]) -> None:
+        self._calls = calls
         self.direct: dict[str, list[RegionActions]] = {}
         self.reached: dict[str, list[_Reached]] = {}
         self.whole_functions: dict[str, list[Region]] = {}
@@ -45,7 +62,6 @@ class Spread:
             key = each.kind, each.key
             groups.setdefault(key, []).append(each)
             self._regions[key] = self._regions[key].joined(each.region) if key in self._regions else each.region
-        self._calling_actions: dict[str, list[tuple[Action, list[Function]]]] = {}
         for _, members in sorted(groups.items()):
             self._spread(members)
 
@@ -57,8 +73,8 @@ class Spread:
                 self.whole_functions.setdefault(each.function, []).append(each.region)
                 continue
             self.direct.setdefault(each.function, []).append(each)
-            for action, callees in self._calls(each.function):
-                if action.number in each.actions:
+            for number, callees in self._calls.calls(each.function):
+                if number in each.actions:
                     queue.extend((callee.id, _Reached(each, callee.short, 1)) for callee in callees)
         seen: set[str] = set()
         while queue:
@@ -73,32 +89,19 @@ class Spread:
                 )
                 queue.append((callee.id, _Reached(reached.found, by, reached.depth + 1)))
 
-    def _calls(self, id: str) -> list[tuple[Action, list[Function]]]:
-        """The actions of a function that run functions of the program."""
-        if id not in self._calling_actions:
-            flow = self.code.flow(self.code.index.functions[id])
-            found = []
-            for action in flow.actions:
-                callees = list(self.code.runs(flow, action))
-                wanted = [callee for callee, sure in callees if sure or len(callees) == 1]
-                if wanted:
-                    found.append((action, wanted))
-            self._calling_actions[id] = found
-        return self._calling_actions[id]
-
-    def _callees(self, id: str) -> Iterable[Function]:
-        found = {callee.id: callee for _, callees in self._calls(id) for callee in callees}
-        found.update({loose: self.code.index.functions[loose] for loose in self.code.graph.loose.get(id, ())})
+    def _callees(self, id: str) -> Iterable[Callee]:
+        found = {callee.id: callee for _, callees in self._calls.calls(id) for callee in callees}
+        found.update({callee.id: callee for callee in self._calls.loose(id)})
         return found.values()
 
-    def regions(self, function: Function, action: Action) -> tuple[Region, ...]:
+    def regions(self, id: str, number: int) -> tuple[Region, ...]:
         """The regions of one action, the nearest of each kind first."""
         found: dict[tuple[str, str], Region] = {}
-        for part in self.direct.get(function.id, ()):
-            if action.number in part.actions:
+        for part in self.direct.get(id, ()):
+            if number in part.actions:
                 key = part.kind, part.key
                 found[key] = found[key].joined(part.region) if key in found else part.region
-        for reached in self.reached.get(function.id, ()):
+        for reached in self.reached.get(id, ()):
             each = reached.found
             if (each.kind, each.key) not in found:
                 why = f"{each.why}; reached through {reached.by}" if reached.by else each.why

@@ -15,7 +15,7 @@ from undermine.model.columns import Columns
 from undermine.model.faults import Injection, fault_kind, restart_after_s, row_of, short_fault
 from undermine.model.plan import Plan, final_at
 from undermine.model.point import Point
-from undermine.model.run import END, Op, Receipt, RunRecord, RunView
+from undermine.model.run import END, PENDING, Op, Receipt, RunRecord, RunView
 from undermine.report.partitions import Cut, Failure, Value, cuts_of, failures_of, values_of
 
 OPS_MAX = 60
@@ -174,7 +174,8 @@ def _end_of(record: RunRecord, history: Sequence[Op], origin_ns: int) -> int:
 
 
 def _marks(record: RunRecord) -> Iterator[Mark]:
-    for receipt in record.receipts:
+    """The faults that took effect, and their ends."""
+    for receipt in (receipt for receipt in record.receipts if receipt.action != PENDING):
         label = _label(record.plan, receipt)
         until_ns = max(receipt.t_ns, _lasts_until(record, receipt))
         yield Mark(receipt.node, receipt.step, receipt.begun_ns, until_ns, label, receipt.detail, receipt.action)

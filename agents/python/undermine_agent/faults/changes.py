@@ -72,3 +72,7 @@ class SilentDrop:
 
     def instead(self, original, args, options):
         return None
+
+    def lose_connection(self, subject):
+        """None: only this message is lost. `LostArrival` loses its connection too."""
+        return None

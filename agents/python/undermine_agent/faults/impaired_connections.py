@@ -219,13 +219,35 @@ class ImpairedConnections:
     def reset(self, nodes) -> None:
         """Reset all connections with these nodes. A thread that waits at one of them, on either side, wakes up."""
         targets = frozenset("peer:" + node for node in nodes)
+        self._reset(targets, lambda subject: subject.target in targets)
+
+    def reset_connection(self, subject) -> None:
+        """Reset the connection with this name, as `reset` does."""
+        self._reset((subject.target,), lambda other: other.resource == subject.resource)
+
+    def _reset(self, targets, is_meant) -> None:
         for sock in self.agent.peers.connected_to(targets):
-            self.resets.put(sock, True)
-            native.reset_connection(_fileno(sock))
+            if is_meant(self.agent.peers.of(sock)):
+                self.resets.put(sock, True)
+                native.reset_connection(_fileno(sock))
         with self.lock:
             for connection in self.known.values():
-                if connection.subject.target in targets:
+                if is_meant(connection.subject):
                     connection.reset()
+
+    def lose(self, step: int, subject):
+        """Lose all further bytes that arrive on the connection with this name; return its socket, None if it is gone.
+
+        Bytes that the program has received already count as lost: the connection can only continue with a gap.
+        """
+        for sock in self.agent.peers.connected_to((subject.target,)):
+            if self.agent.peers.of(sock).resource == subject.resource:
+                with self.lock:
+                    connection = self.make(sock, subject)
+                    connection.blackholes["net.recv"] = step
+                    connection.has_lost = True
+                return sock
+        return None
 
     def shut_down(self, sock, subject, how) -> bool:
         """The program shuts a connection down; true if that must wait behind queued bytes."""

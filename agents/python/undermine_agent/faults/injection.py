@@ -14,6 +14,7 @@ from time import monotonic_ns
 
 from undermine_agent.faults.changes import Delay, SilentDrop
 from undermine_agent.faults.table import MAPPED, TRANSFERS
+from undermine_agent.faults.wire_faults import LostArrival, WireFault, may_lose_arrival, may_wait, scope_of, with_place
 from undermine_agent.interpreter import fast, forks, native
 
 SIGKILL, SIGUSR1 = 9, 10
@@ -23,6 +24,7 @@ NEEDS_SPACE = frozenset({"file.write", "file.create", "file.mkdir", "db.write", 
 SPARED = frozenset({"file.close", "file.stat", "net.close", *MAPPED})
 # Marks that connections are impaired by this agent itself.
 IMPAIRMENTS = {"step": -1, "kind": "impairments"}
+OWN = ("impairments", "wire")  # the kinds of entries that the tool doesn't know of
 
 _kill, _killpg, _getpid, _getpgid, _strerror = os.kill, os.killpg, os.getpid, os.getpgid, os.strerror
 
@@ -103,6 +105,8 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
         self.after_fork()
 
     def after_fork(self) -> None:
+        """The child does not carry out the logical operations of its parent."""
+        self.entries = tuple(entry for entry in self.entries if entry["kind"] != "wire")
         self.lock = _thread.RLock()
         self.resetting = _thread.RLock()
 
@@ -115,7 +119,10 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
                 return  # another thread has a newer answer
             self.generation = generation
             lasting = (entry for entry in entries if entry.get("kind") != "reset")
-            self.entries = (*lasting, *(entry for entry in self.entries if entry is IMPAIRMENTS))
+            self.entries = (*lasting, *(entry for entry in self.entries if entry["kind"] in OWN and not self._is_over(entry)))
+
+    def _is_over(self, entry) -> bool:
+        return entry is not IMPAIRMENTS and self.state.over(entry["step"])
 
     def _reset(self, entries) -> None:
         """Reset the connections of partitions that have ended, once for each. No operation sees the end before that."""
@@ -137,10 +144,30 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
         else:
             self.generation = generation
 
-    def add(self, step: int, name: str, scope: str, subject) -> None:
-        value = {"file": resource_of(subject), "peer": subject.target}.get(scope, "")
+    def add(self, step: int, name: str, scope: str, subject, peer: str = "") -> None:
+        """Let an error last. `peer` is the target of the transfers that it hits, if it is at the wire."""
+        value = {"file": resource_of(subject), "peer": peer or subject.target}.get(scope, "")
         with self.lock:
             self.entries += ({"step": step, "kind": "error", "error": name, "scope": scope, "value": value},)
+
+    def wait_for_transfer(self, fault: WireFault) -> None:
+        with self.lock:
+            self.entries += ({"step": fault.step.index, "kind": "wire", "fault": fault},)
+
+    def begin(self, seq: int, logical_call) -> None:
+        """The logical operation with this number is under way."""
+        for entry in self.entries:
+            if entry["kind"] == "wire" and entry["fault"].seq == seq:
+                entry["fault"].begin(logical_call)
+
+    def take_wire_fault(self, call, logical_call):
+        """The fault that waits for this transfer, or None. It waits no longer."""
+        with self.lock:
+            for entry in self.entries:
+                if entry["kind"] == "wire" and not self._is_over(entry) and entry["fault"].hits(call, logical_call):
+                    self.entries = tuple(other for other in self.entries if other is not entry)
+                    return entry["fault"]
+        return None
 
     def mark_impairments(self, any_impaired: bool) -> None:
         with self.lock:
@@ -176,6 +203,8 @@ class Injector:
         for part, state in agent.table.reached(call.operation.before, call) if call.operation.before else ():
             self._claim(part, call, "before", state)
         lasting.refresh()  # a claim may have started or ended a lasting fault
+        if lasting.entries and call.error is None and call.change is None:
+            self._strike(call)
         if call.error is None and lasting.entries:
             name = lasting.error_of(call.operation.name, call.subject)
             if name:
@@ -193,15 +222,24 @@ class Injector:
             if call.change is None:
                 call.change = self._corruption(part, call, state)
             return
-        step, fault = part.step, part.step.fault
-        receipt = self._receipt(step, call, place, _detail(fault))
-        if not self._agreed(part, call, state) or part.claimed_as == "until":
+        step, kind = part.step, part.step.kind
+        text = _told(call, place, _detail(step.fault))
+        is_logical = kind in ("error", "drop") and hasattr(call.subject, "peer")
+        at_wire = is_logical and place == "before" and may_wait(self.agent, step, call)
+        receipt = self._receipt(step, call, with_place(text, step, "at the call") if is_logical else text)
+        if not self._agreed(part, call, state, at_wire) or part.claimed_as == "until":
             return
-        kind = step.kind
         if kind == "delay":
             self._delay(step, call, receipt, place)
             return
         if kind not in ("crash", "reboot", "error", "drop"):
+            return
+        if at_wire:
+            self._wait_for_transfer(step, call, text)
+            return
+        if is_logical and place == "before" and may_lose_arrival(self.agent, step, call):
+            call.change = LostArrival(self.agent, step, call, text)
+            call.change.note(self.agent, call.cursor)
             return
         self._write(step, call, receipt)
         if kind == "error":
@@ -212,15 +250,38 @@ class Injector:
         else:
             self._die()
 
-    def _agreed(self, part, call, state: str) -> bool:
+    def _wait_for_transfer(self, step, call, text: str) -> None:
+        """Let a logical operation continue: its fault takes effect at a transfer."""
+        lasting, fault = self.agent.lasting, WireFault(step, call, text)
+        fault.note(self.agent, call.cursor)
+        lasting.wait_for_transfer(fault)
+        if fault.is_lasting:
+            lasting.add(step.index, step.fault.get("error", "EIO"), scope_of(step), call.subject, fault.peer)
+
+    def _strike(self, call) -> None:
+        """Hit this transfer if a fault of a logical operation waits for it. An error also resets the connection."""
+        agent = self.agent
+        fault = agent.lasting.take_wire_fault(call, agent.thread_state().logical_call)
+        if fault is None:
+            return
+        fault.note(agent, call.cursor, "at %s %s" % (call.operation.name, call.subject.target))
+        if fault.step.kind == "drop":
+            call.change = agent.impairments.drop(fault.step.index, call)
+        else:
+            call.error = make_error(fault.step.fault.get("error", "EIO"), call.subject)
+            agent.impairments.reset_connection(call.subject)
+
+    def _agreed(self, part, call, state: str, at_wire: bool = False) -> bool:
         """Claim the step; false also if the tool carries it out itself."""
-        answer = self.agent.link.ask(self.agent.claim_of(part, call, state))
+        claim = self.agent.claim_of(part, call, state)
+        if at_wire:
+            claim["peer"] = call.subject.peer
+        answer = self.agent.link.ask(claim)
         return isinstance(answer, dict) and answer.get("type") == "go" and not answer.get("external")
 
-    def _receipt(self, step, call, place: str, detail: str):
+    def _receipt(self, step, call, text: str):
         writer, cursor = self.agent.writer, call.cursor
-        text = "%s %s %s" % (place, call.operation.name, call.subject.target)
-        return writer.string(cursor, step.kind), writer.string(cursor, text + (": " + detail if detail else ""))
+        return writer.string(cursor, step.kind), writer.string(cursor, text)
 
     def _write(self, step, call, receipt) -> None:
         self.agent.writer.receipt(call.cursor, call.seq, monotonic_ns(), step.index, 0, *receipt)
@@ -251,7 +312,7 @@ class Injector:
             if next(part.counter) != part.nth:
                 return False
             call.cursor = self.agent.thread_state().cursor
-            receipt = self._receipt(part.step, call, "before", detail)
+            receipt = self._receipt(part.step, call, _told(call, "before", detail))
             if not self._agreed(part, call, state):
                 return False
             self._write(part.step, call, receipt)
@@ -275,6 +336,12 @@ class Injector:
                 _killpg(self.group, SIGKILL)
         finally:
             _kill(_getpid(), SIGKILL)
+
+
+def _told(call, place: str, detail: str) -> str:
+    """The place of a fault, for its receipt."""
+    text = "%s %s %s" % (place, call.operation.name, call.subject.target)
+    return text + (": " + detail if detail else "")
 
 
 def _detail(fault: dict) -> str:

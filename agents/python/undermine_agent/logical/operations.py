@@ -11,6 +11,7 @@ import sys
 from time import monotonic_ns
 
 from undermine_agent.core import LOST, note_error
+from undermine_agent.faults.injection import make_error
 from undermine_agent.logical.store_calls import GOT
 from undermine_agent.names.subjects import Subject, content_of, mask
 from undermine_agent.patching.disguise import disguised
@@ -59,13 +60,27 @@ class StoreSubject(LogicalSubject):
 
 
 class LogicalCall:
-    """A logical operation under way."""
+    """A logical operation under way. `moved` is the connection of its last transfer with its peer.
 
-    __slots__ = ("below", "peer")
+    `mark` is a context variable if a fault waits for a transfer: it is set in tasks that the operation starts.
+    """
 
-    def __init__(self, op: str, peer: str):
+    __slots__ = ("layer", "below", "peer", "moved", "is_over", "mark")
+
+    def __init__(self, layer: Layer, op: str, peer: str):
+        self.layer = layer
         self.below = PARTS[op]
         self.peer = peer
+        self.is_over = False
+        self.moved: Any = None
+        self.mark: Any = None
+
+    def end(self) -> None:
+        self.is_over = True
+        if self.moved is not None:
+            self.layer.unseen.discard(self.peer)
+        else:
+            self.layer.unseen.add(self.peer)
 
 
 class CurrentCall:
@@ -141,7 +156,10 @@ class Function:
             return None
         if call.error is not None:
             raise self.raised(agent.refuse(call))
-        return call, LogicalCall(op, subject.peer if self.peer is not None else "")
+        logical_call = LogicalCall(self.layer, op, subject.peer if self.peer is not None else "")
+        if agent.lasting.entries:
+            agent.lasting.begin(call.seq, logical_call)
+        return call, logical_call
 
     def within(self, logical_call):
         """The original, with this logical operation under way during the call."""
@@ -153,11 +171,14 @@ class Function:
                 return original(*args, **options)
             finally:
                 current.call = outer
+                if logical_call is not None:
+                    logical_call.end()
 
         return scoped
 
     def run_for_result(self, args, options):
-        receive = self.within(self.pending_call(args, options)) if not self.agent.off else self.original
+        pending = None if self.agent.off else self.pending_call(args, options)
+        receive = self.within(pending) if pending is not None else self.original
         while True:
             t_ns = monotonic_ns()
             try:
@@ -168,11 +189,12 @@ class Function:
             begun = self.begin(args, options, (result,), t_ns)
             if begun is None:
                 return result
-            handled, result = self.received(begun[0], result, args, options)
+            connection = pending.moved if pending is not None else None
+            handled, result = self.received(begun[0], result, args, options, connection)
             if handled:
                 return result
 
-    def received(self, call, result, args, options):
+    def received(self, call, result, args, options, connection=None):
         """End a receive. Return (True, result), or (False, None) if the message is lost and the next one is awaited."""
         change = call.change
         if change is not None:
@@ -184,6 +206,10 @@ class Function:
         if self.got is not None and not lost:
             self.answered(call, result)
         if lost:
+            sock = change.lose_connection(connection)
+            if sock is not None and self.dropped is not None:
+                sock.recv(1)  # raises at the program's time limit, or when the connection is reset
+                raise make_error("ECONNRESET", None)
             return self.dropped is not None, self.dropped and self.instead_of_lost((result, *args), options)
         return True, result if call.change is None else call.change.after(result)
 
@@ -315,7 +341,7 @@ class Function:
         """The `LogicalCall` of a receive whose message has not arrived yet."""
         try:
             return LogicalCall(
-                "msg.recv", self.layer.peers.find(self.peer(*args, **options) if callable(self.peer) else "")[0]
+                self.layer, "msg.recv", self.layer.peers.find(self.peer(*args, **options) if callable(self.peer) else "")[0]
             )
         except Exception:
             return None
@@ -345,16 +371,27 @@ class DrivenCoroutine:
         self.inner = inner
 
     def __await__(self):
+        try:
+            return (yield from self._steps())
+        finally:
+            if self.logical_call is not None:
+                self.logical_call.end()
+
+    def _steps(self):
         current, logical_call, inner = self.current, self.logical_call, self.inner
+        mark: Any = logical_call.mark if logical_call is not None else None
         step, value = inner.send, None
         while True:
             outer, current.call = current.call, logical_call
+            token = mark.set(True) if mark is not None else None
             try:
                 awaited = step(value)
             except StopIteration as end:
                 return end.value
             finally:
                 current.call = outer
+                if token is not None:
+                    mark.reset(token)
             try:
                 step, value = inner.send, (yield awaited)
             except GeneratorExit:
@@ -425,6 +462,7 @@ class Layer:
         self.current = CurrentCall(agent)
         self.peers = PeerFinder(agent)
         self.subjects: dict = {}
+        self.unseen: set = set()  # peers to which the last logical operation had no transfer that the agent saw
         self.troubles = 0
         self.notes_answers = agent.observes("raw")
         operations = agent.operations
@@ -440,7 +478,10 @@ class Layer:
             return False
         if isinstance(subject, LogicalSubject):
             return subject.peer == logical_call.peer
-        if subject.target != logical_call.peer or self.agent.lasting.entries:
+        if subject.target != logical_call.peer:
+            return False
+        logical_call.moved = subject
+        if self.agent.lasting.entries:
             return False
         return self.raw.get(operation.name, True)
 

@@ -15,13 +15,19 @@ def why_nothing(path: Path) -> str:
     root = path.root
     module = find_module(root.module)
     if module is ABSENT:
-        return "the module %s isn't imported" % root.module
+        return "the module %s isn't imported%s" % (root.module, _in_program(root.name))
     if attribute(module, root.name) is ABSENT:
         return "%s has no %s%s" % (root.module, root.name, _nearest(module, root.name))
     value = root.read(module)
     if value is ABSENT:
         return "the class %s has no instance" % root.name
     return _why_from(value, root.name, path.accesses)
+
+
+def _in_program(name: str) -> str:
+    """` (but __main__ has Node)`: a script that is the program itself has another module name than its file."""
+    program = find_module("__main__")
+    return "" if program is ABSENT or attribute(program, name) is ABSENT else " (but __main__ has %s)" % name
 
 
 def _why_from(value, where: str, accesses: list) -> str:

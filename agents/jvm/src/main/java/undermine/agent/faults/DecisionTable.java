@@ -128,6 +128,11 @@ public final class DecisionTable {
         return TRANSFERS.contains(name);
     }
 
+    /** Methods of the target that the user named: this agent has no other operations of these families. */
+    static boolean isLogical(String name) {
+        return name.startsWith("msg.") || name.startsWith("db.");
+    }
+
     private void add(Map<String, Object> description) {
         int index = JsonValues.number(description.get("step"));
         if (!state.hasStep(index)) {

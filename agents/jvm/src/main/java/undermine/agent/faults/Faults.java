@@ -306,8 +306,13 @@ public final class Faults {
 
     private static String detail(Step step, Call call, String place) {
         String text = place + " " + call.operation.name + " " + call.subject.target;
+        boolean isLogical = DecisionTable.isLogical(call.operation.name);
         if (step.kind.equals("error")) {
-            return text + ": " + step.text("error", "EIO") + " " + step.text("scope", "once");
+            return text + ": " + step.text("error", "EIO") + " " + step.text("scope", "once")
+                    + (isLogical ? ", at the call" : "");
+        }
+        if (step.kind.equals("drop") && isLogical) {
+            return text + ": at the call";
         }
         return step.isOfOperation() ? text + ": this operation only" : text;
     }

@@ -80,6 +80,15 @@ public final class LogicalOperations {
         return longer.length - 1;
     }
 
+    /** All methods that the user named. */
+    public static List<LogicalMethod> all() {
+        List<LogicalMethod> found = new ArrayList<LogicalMethod>();
+        for (List<LogicalMethod> each : BY_CLASS.values()) {
+            found.addAll(each);
+        }
+        return found;
+    }
+
     /** The named methods of this class, or null. */
     public static List<LogicalMethod> of(String className) {
         return BY_CLASS.isEmpty() ? null : BY_CLASS.get(className);

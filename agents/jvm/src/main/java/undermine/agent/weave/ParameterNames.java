@@ -12,7 +12,7 @@ import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
 /** The names of parameters, as far as the class file has them. */
-final class ParameterNames {
+public final class ParameterNames {
     private ParameterNames() {
     }
 
@@ -36,7 +36,7 @@ final class ParameterNames {
     }
 
     /** The types of a descriptor as `(String,int)`. */
-    static String simple(String descriptor) {
+    public static String simple(String descriptor) {
         StringBuilder text = new StringBuilder("(");
         for (Type type : Type.getArgumentTypes(descriptor)) {
             String name = type.getClassName();

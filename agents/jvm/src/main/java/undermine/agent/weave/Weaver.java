@@ -38,6 +38,7 @@ public final class Weaver implements ClassFileTransformer {
     private final WovenClassCache keptCalls;
     /** Classes with numbered call sites, by the checksum with which these numbers begin. */
     private final Map<Long, String> numbered = new ConcurrentHashMap<Long, String>();
+    private final OverriddenMethods overridden = new OverriddenMethods(LogicalOperations.all());
     private volatile boolean hasNetty;
 
     public Weaver(AgentCore agent, WovenClassCache kept, String[][]... tables) {
@@ -181,8 +182,11 @@ public final class Weaver implements ClassFileTransformer {
     }
 
     private byte[] ofTarget(ClassLoader loader, String name, byte[] bytes) throws ClassNotFoundException {
-        List<LogicalMethod> named = LogicalOperations.of(name);
-        byte[] changed = named == null ? bytes : withNamed(name, bytes, named);
+        List<LogicalMethod> named = new ArrayList<LogicalMethod>(overridden.of(loader, name, bytes));
+        if (LogicalOperations.of(name) != null) {
+            named.addAll(0, LogicalOperations.of(name));
+        }
+        byte[] changed = named.isEmpty() ? bytes : withNamed(name, bytes, named);
         boolean isOfTarget = agent.sites.isOfTarget(name.replace('/', '.'));
         Map<String, WovenMethod> ofNetty = NettyMethods.of(name, Ops.poll != null && isOfTarget);
         if (ofNetty != null) {
@@ -322,20 +326,20 @@ public final class Weaver implements ClassFileTransformer {
                 String descriptor = entry.getKey().substring(open);
                 if (method.is(entry.getKey().substring(0, open), ParameterNames.simple(descriptor))) {
                     isThere = true;
-                    number(numbers, method, entry, descriptor);
+                    number(numbers, reader.getClassName(), method, entry, descriptor);
                 }
             }
-            if (!isThere) {
+            if (!isThere && !OverriddenMethods.isDeclared(reader, method.name)) {
                 agent.note(new IllegalArgumentException("logical operation " + method.text + ": there is no such method"));
             }
         }
         return numbers;
     }
 
-    private void number(
-            Map<String, Integer> numbers, LogicalMethod method, Map.Entry<String, List<String>> entry, String descriptor) {
+    private void number(Map<String, Integer> numbers, String owner, LogicalMethod method,
+            Map.Entry<String, List<String>> entry, String descriptor) {
         try {
-            boolean isOfTarget = agent.sites.isOfTarget(method.owner().replace('/', '.'));
+            boolean isOfTarget = agent.sites.isOfTarget(owner.replace('/', '.'));
             int count = Type.getArgumentTypes(descriptor).length;
             numbers.put(entry.getKey(), LogicalOperations.woven(method, entry.getValue(), descriptor, count, isOfTarget));
         } catch (IllegalArgumentException trouble) {

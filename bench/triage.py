@@ -1,0 +1,218 @@
+"""Hunts in systems whose findings were judged by reading their source: how many findings are true, and how many share a cause?
+
+`triage.toml` has the labels: for each target, which symptoms have which cause, and whether that is a bug. Each target is hunted
+with the default strategies, or `--campaigns` names a folder with campaigns of earlier hunts. A finding without a label is listed
+as `not judged`: read the source, add a label, and run the bench again on the same campaigns.
+
+Figures for each target and in total:
+
+* precision: different true bugs, divided by believed findings. A second finding for the same bug lowers it, too.
+* findings for a cause: believed findings that are true, divided by different true bugs.
+* worst in title: findings whose title is the text of the worst of their symptoms, divided by believed findings.
+
+    python -m bench.triage --targets saq,luigi --budget 8m --campaigns ../triage
+    python -m bench.triage --against ../before    # hunts with the command of another checkout at the same time
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from bench.hunt import HERE, PACKS, Pack, hunt, set_up
+from bench.options import some_of
+from bench.table import table
+from undermine.checkers.compose import rank_of
+from undermine.config.schema import parse_duration
+from undermine.model.finding import Finding
+from undermine.store.campaign_dirs import open_store
+
+TARGETS = {
+    **PACKS,
+    "celery": Pack("examples/celery", {"version": "5.7.0"}),
+    "jgroups-raft": Pack("bench/triage/jgroups-raft"),
+    "luigi": Pack("bench/triage/luigi"),
+    "saq": Pack("bench/triage/saq"),
+}
+Judgement = Literal["bug", "by design", "artefact", "pack"]
+"""`artefact`: the injection did what no real fault does. `pack`: the workload or a checker of the pack is wrong."""
+NOT_JUDGED: Final = "not judged"
+
+
+class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The judgement about findings of one target. The first label that matches counts."""
+
+    target: str
+    symptom: str
+    """A regular expression that matches a finding's whole name: its symptom and its circumstances."""
+    cause: str
+    """Findings with the same cause are the same bug."""
+    judgement: Judgement
+    because: str
+    """The place in the source, or the documentation, that settles it."""
+    at: str = ""
+    """A regular expression that occurs in the text of the plan's triggers, if the symptom alone doesn't tell."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One believed finding with its label."""
+
+    target: str
+    checkout: str
+    seed: int
+    id: str
+    name: str
+    title: str
+    rate: str
+    judgement: Judgement | Literal["not judged"]
+    cause: str
+    worst_in_title: bool
+
+
+def main() -> int:
+    options = arguments()
+    labels = read_labels(HERE / "bench" / "triage.toml")
+    checkouts = {"now": HERE} | ({"before": options.against.resolve()} if options.against else {})
+    with tempfile.TemporaryDirectory(prefix="um-triage-") as scratch:
+        folder = options.campaigns.resolve() if options.campaigns else Path(scratch)
+        judged: list[Judged] = []
+        for target in options.targets:
+            for checkout, campaign in campaigns(checkouts, target, options.seed, options.budget, folder):
+                judged += judge(target, checkout, options.seed, campaign, labels)
+    print(listed(judged))
+    print(shown(judged))
+    print(json.dumps({"bench": "triage", "budget": options.budget, "seed": options.seed, "figures": figures(judged)}))
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-triage", description=__doc__.splitlines()[0] if __doc__ else "")
+    names = tuple(TARGETS)
+    parser.add_argument("--targets", type=some_of(names), default=names, help=f"some of {','.join(names)} (default: all)")
+    parser.add_argument("--budget", default="8m")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--against", type=Path, help="the folder of another checkout with its own .venv")
+    parser.add_argument("--campaigns", type=Path, help="keep the campaigns here; a hunt that is here already isn't run again")
+    options = parser.parse_args()
+    parse_duration(options.budget)
+    return options
+
+
+def campaigns(checkouts: dict[str, Path], target: str, seed: int, budget: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Hunt with all checkouts at the same time; yield the name and the campaign of each. Leave out checkouts without the pack."""
+    pack = TARGETS[target]
+    homes = {name: home for name, home in checkouts.items() if (home / pack.folder / "undermine.toml").exists()}
+    places = {name: folder / f"{target}-{name}-{seed}" for name in homes}
+    missing = [name for name in homes if not places[name].exists()]
+    for name in missing:
+        set_up(homes[name], pack)
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(lambda name: hunt(homes[name], pack, seed, budget, places[name]), missing):
+            pass
+    for name, place in places.items():
+        yield name, sorted(place.glob("*/.undermine/campaigns/*"))[-1]
+
+
+# --- judging
+
+
+def read_labels(path: Path) -> list[Label]:
+    return msgspec.convert(tomllib.loads(path.read_text())["label"], list[Label])
+
+
+def judge(target: str, checkout: str, seed: int, campaign: Path, labels: Iterable[Label]) -> Iterator[Judged]:
+    """The believed findings of a campaign, each with its label."""
+    mine = [label for label in labels if label.target == target]
+    with open_store(campaign) as store:
+        for finding in store.findings():
+            if finding.believed:
+                label = next((one for one in mine if matches(one, finding)), None)
+                yield Judged(
+                    target=target,
+                    checkout=checkout,
+                    seed=seed,
+                    id=finding.id,
+                    name=finding.name,
+                    title=finding.title,
+                    rate=finding.rate,
+                    judgement=label.judgement if label else NOT_JUDGED,
+                    cause=label.cause if label else "",
+                    worst_in_title=worst_in_title(finding),
+                )
+
+
+def matches(label: Label, finding: Finding) -> bool:
+    where = " ".join(str(step.trigger) for step in finding.plan.steps)
+    return re.fullmatch(label.symptom, finding.name) is not None and re.search(label.at, where) is not None
+
+
+def worst_in_title(finding: Finding) -> bool:
+    """Is no failing verdict worse than the one that gave the finding its title?"""
+    failing = [verdict for verdict in finding.verdicts if verdict.answer == "fail"]
+    titled = finding.main_verdict
+    return titled is not None and all(rank_of(titled).order <= rank_of(verdict).order for verdict in failing)
+
+
+# --- figures
+
+
+def figures(judged: Iterable[Judged]) -> list[dict[str, Any]]:
+    """The figures of each target and checkout, and of all targets of a checkout together."""
+    groups: dict[tuple[str, str], list[Judged]] = {}
+    for one in judged:
+        groups.setdefault((one.checkout, one.target), []).append(one)
+        groups.setdefault((one.checkout, "all"), []).append(one)
+    return [{"checkout": checkout, "target": target, **figures_of(found)} for (checkout, target), found in sorted(groups.items())]
+
+
+def figures_of(found: list[Judged]) -> dict[str, Any]:
+    count = Counter(one.judgement for one in found)
+    bugs = {(one.target, one.cause) for one in found if one.judgement == "bug"}
+    return {
+        "findings": len(found),
+        "bugs": len(bugs),
+        "precision": round(len(bugs) / len(found), 3),
+        "findings_for_a_cause": round(count["bug"] / len(bugs), 2) if bugs else None,
+        "worst_in_title": round(sum(one.worst_in_title for one in found) / len(found), 3),
+        "judgements": dict(count),
+    }
+
+
+def listed(judged: Iterable[Judged]) -> str:
+    head = ("checkout", "target", "finding", "rate", "judgement", "cause")
+    return table(head, [(one.checkout, one.target, f"{one.id} {one.name}", one.rate, one.judgement, one.cause) for one in judged])
+
+
+def shown(judged: Iterable[Judged]) -> str:
+    head = ("checkout", "target", "findings", "bugs", "precision", "findings for a cause", "worst in title", "judgements")
+    return table(
+        head,
+        [
+            (
+                row["checkout"],
+                row["target"],
+                str(row["findings"]),
+                str(row["bugs"]),
+                f"{row['precision']:.0%}",
+                "-" if row["findings_for_a_cause"] is None else f"{row['findings_for_a_cause']:.2f}",
+                f"{row['worst_in_title']:.0%}",
+                ", ".join(f"{name} {count}" for name, count in sorted(row["judgements"].items())),
+            )
+            for row in figures(judged)
+        ],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
