@@ -249,6 +249,14 @@ public final class Driver {
         return null;
     }
 
+    /** The socket of a channel connects by another method of the JDK. */
+    private String connectWithin(String name, int port, String seconds) throws IOException {
+        Socket socket = other ? SocketChannel.open().socket() : new Socket();
+        socket.connect(at(port), (int) (1000 * Double.parseDouble(seconds)));
+        open.put(name, socket);
+        return null;
+    }
+
     private String accept(String name, String listener) throws IOException {
         Object from = open.get(listener);
         open.put(name, other ? ((ServerSocketChannel) from).accept() : ((ServerSocket) from).accept());
@@ -518,6 +526,7 @@ public final class Driver {
             case "list": return list(words[1]);
             case "listen": return listen(words[1], Integer.parseInt(words[2]));
             case "connect": return connect(words[1], Integer.parseInt(words[2]));
+            case "connect_within": return connectWithin(words[1], Integer.parseInt(words[2]), words[3]);
             case "accept": return accept(words[1], words[2]);
             case "send": return send(words[1], words[2]);
             case "recv": return recv(words[1], Integer.parseInt(words[2]));

@@ -150,6 +150,9 @@ class Driver:
     def connect(self, name: str, port: str) -> None:
         self.open_ones[name] = socket.create_connection(("127.0.0.1", int(port)))
 
+    def connect_within(self, name: str, port: str, seconds: str) -> None:
+        self.open_ones[name] = socket.create_connection(("127.0.0.1", int(port)), timeout=float(seconds))
+
     def accept(self, name: str, listener: str) -> None:
         self.open_ones[name] = self.open_ones[listener].accept()[0]
 

@@ -278,6 +278,29 @@ def test_a_delay_ends_with_healing_or_its_until(bench: Bench, end: str) -> None:
     assert bench.actions.asked == (["end"] if end == "until" else [])
 
 
+def test_a_delayed_receive_ends_at_its_own_time_limit(bench: Bench) -> None:
+    """The next receive waits behind it, within its own limit."""
+    bench.plan(step(Delay(3600.0, "operation"), at("net.recv", PEER)))
+    with bench.start() as target:
+        assert target.all(f"connect c {bench.peer_port}", "limit c 0.2") == ["ok", "ok"]
+        bench.called().sendall(b"one")
+        assert target.all("recv c 3", "recv c 3") == ["error ETIMEDOUT", "error ETIMEDOUT"]
+        bench.heal()
+        assert target.all(f"limit c {HANG_S}", "recv c 3") == ["ok", "ok one"]
+    (receipt,) = bench.outcome().ok().receipts
+    assert 200_000_000 <= receipt.held_ns < 3600 * 10**9
+
+
+@WAYS
+def test_a_delayed_connect_ends_at_its_own_time_limit(bench: Bench, way: str) -> None:
+    bench.plan(step(Delay(3600.0, "operation"), at("net.connect", PEER)))
+    with bench.start(way) as target:
+        first, second = target.all(f"connect_within c {bench.peer_port} 0.2", f"connect_within d {bench.peer_port} {HANG_S}")
+        assert (first, second) == ("error ETIMEDOUT", "ok")
+    (receipt,) = bench.outcome().ok().receipts
+    assert 200_000_000 <= receipt.held_ns < 3600 * 10**9
+
+
 @pytest.mark.parametrize("op", ["send", "recv"])
 def test_a_delay_of_an_operation_does_not_block_a_non_blocking_caller(bench: Bench, op: str) -> None:
     bench.plan(step(Delay(3600.0, "operation"), at(f"net.{op}", PEER)))

@@ -53,6 +53,61 @@ def test_a_delayed_send_leaves_when_its_time_is_over(tool, any_python):
     assert receipt.detail == "before net.send peer:s2: this operation only"
 
 
+def test_a_delayed_receive_ends_with_the_error_of_its_own_time_limit(tool, any_python):
+    """The bytes stay on their way: the next receive times out as well, and gets them once the delay is over."""
+    tool.python = any_python
+    tool.step({**SLOW, "delay_s": 3600}, {"op": "net.recv", "target": "peer:s2"})
+    source = """
+        client, server = pair()
+        client.settimeout(0.2)
+        server.sendall(b"one")
+        for _ in range(2):
+            print(attempt(lambda: client.recv(100)) in ("timeout", "TimeoutError"))
+        heal()
+        client.settimeout(200)
+        print(client.recv(100))
+    """
+    outcome = tool.run(prepared(tool, source)).ok()
+    assert outcome.out == "True\nTrue\nb'one'\n"
+    (receipt,) = outcome.receipts
+    assert 200_000_000 <= receipt.held_ns < 3600 * 10**9
+
+
+def test_a_delayed_send_ends_with_the_error_of_its_own_time_limit(tool):
+    tool.step({**SLOW, "delay_s": 3600}, TO_S2)
+    source = """
+        client, server = pair()
+        client.settimeout(0.2)
+        print(attempt(lambda: client.sendall(b"one")) in ("timeout", "TimeoutError"))
+        client.sendall(b"two")
+        server.settimeout(200)
+        print(server.recv(100))
+    """
+    outcome = tool.run(prepared(tool, source)).ok()
+    assert outcome.out == "True\nb'two'\n"
+    (receipt,) = outcome.receipts
+    assert 200_000_000 <= receipt.held_ns < 3600 * 10**9
+
+
+def test_a_delayed_connect_ends_with_the_error_of_its_own_time_limit(tool, any_python):
+    tool.python = any_python
+    tool.step({**SLOW, "delay_s": 3600}, {"op": "net.connect", "target": "peer:s2"})
+    tool.step({**SLOW, "delay_s": 3600}, {"op": "net.connect", "target": "peer:s2", "nth": 2})
+    source = """
+        import errno
+        def connect(how):
+            sock = socket.socket()
+            sock.settimeout(0.2)
+            return attempt(lambda: getattr(sock, how)(listener.getsockname()))
+        print(connect("connect") in ("timeout", "TimeoutError"), connect("connect_ex") == errno.EWOULDBLOCK)
+        print(connect("connect"))
+    """
+    outcome = tool.run(prepared(tool, source)).ok()
+    assert outcome.out == "True True\nNone\n"
+    assert all(200_000_000 <= receipt.held_ns < 3600 * 10**9 for receipt in outcome.receipts)
+    assert len(outcome.receipts) == 2
+
+
 def test_a_delayed_send_blocks_the_thread_of_a_blocking_socket(tool):
     tool.step(SLOW, TO_S2)
     source = """

@@ -7,7 +7,7 @@ if nothing was done. `after` is for a change that comes after the operation. A c
 
 from __future__ import annotations
 
-from time import monotonic_ns, sleep
+from time import monotonic, monotonic_ns, sleep
 
 LOOK_S = 0.02
 
@@ -55,6 +55,15 @@ class Delay:
         """Delay this thread."""
         for seconds in self.pauses():
             sleep(seconds)
+
+    def outlasts(self, limit_s: float) -> bool:
+        """Delay this thread up to the operation's own time limit. True if the limit came first."""
+        end = monotonic() + limit_s
+        while not self.over() and monotonic() < end:
+            sleep(max(0.0, min(self.left_s(), end - monotonic())))
+        is_over = self.ended
+        self.finish()
+        return not is_over
 
     def instead(self, original, args, options):
         self.wait()

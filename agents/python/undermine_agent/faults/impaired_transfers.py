@@ -32,6 +32,11 @@ def would_block() -> BlockingIOError:
     return BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
+def timed_out() -> OSError:
+    """The error of a socket whose time limit is over."""
+    return _socket.timeout("timed out")
+
+
 def socket_of(thing):
     """The socket itself, or the one below an asyncio transport or its decrypting object; None if there is none."""
     if isinstance(thing, _base):
@@ -223,7 +228,7 @@ class ImpairedTransfer:
             if timeout == 0.0:
                 raise _wants(is_encrypted(sock), reads=False)
             if end is not None and monotonic() >= end:
-                raise _socket.timeout("timed out")
+                raise timed_out()
             sleep(LOOK_S)
         return original(*args, **options)
 
@@ -245,7 +250,7 @@ class ImpairedTransfer:
             elif not self._stalled(sock, connection) or is_pending(sock):
                 break
             if end is not None and monotonic() >= end:
-                raise _socket.timeout("timed out")
+                raise timed_out()
             sleep(LOOK_S)
         return original(*args, **options)
 
@@ -286,7 +291,10 @@ class ImpairedTransfer:
 
 
 class DelayedTransfer(ImpairedTransfer):
-    """A send or receive that takes time: later ones on its connection wait behind it."""
+    """A send or receive that takes time: later ones on its connection wait behind it.
+
+    A socket's own time limit may end it earlier. Then the program gets the error that a slow network would cause.
+    """
 
     def __init__(self, impairments: ImpairedConnections, op: str, subject, delay):
         super().__init__(impairments, op, subject)
@@ -294,11 +302,14 @@ class DelayedTransfer(ImpairedTransfer):
 
     def instead(self, original, args, options):
         sock = socket_of(args[0])
-        if sock is None or not is_stream(sock) or _gettimeout(sock) != 0.0:
-            self.delay.wait()
-        else:
+        timeout = None if sock is None else _gettimeout(sock)
+        if sock is not None and is_stream(sock) and (timeout == 0.0 or timeout and self.op == "net.recv"):
             with self.impairments.lock:
                 self.impairments.make(sock, self.subject).delays[self.op] = self.delay
+        elif not timeout:
+            self.delay.wait()
+        elif self.delay.outlasts(timeout):
+            raise timed_out()
         return super().instead(original, args, options)
 
 

@@ -294,7 +294,7 @@ class Injector:
             delay.wait()
         elif name in TRANSFERS and place == "before":
             call.change = self.agent.impairments.delay(delay, call)
-        elif name.startswith("net."):
+        elif name.startswith("net.") and not (name == "net.connect" and place == "before"):
             delay.wait()
         else:
             call.change = delay

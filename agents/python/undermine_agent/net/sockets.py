@@ -12,7 +12,7 @@ import _socket
 import errno
 from time import monotonic_ns
 
-from undermine_agent.faults.impaired_transfers import Impairments
+from undermine_agent.faults.impaired_transfers import Impairments, timed_out
 from undermine_agent.faults.injection import make_error
 from undermine_agent.faults.table import PORTS_AT
 from undermine_agent.files.regular_files import total_length
@@ -227,6 +227,16 @@ def _hook_connect(agent, peers, cls) -> None:
             return None
         return peers.learn(sock, subject)
 
+    def is_refused(call, sock):
+        """Let a delay hold this connect, within the socket's time limit. True if the connect must fail."""
+        if call.error is None and call.change is not None:
+            limit_s = _gettimeout(sock)
+            if not limit_s:
+                call.change.wait()
+            elif call.change.outlasts(limit_s):
+                call.error = timed_out()
+        return call.error is not None
+
     def begun(sock, address, subject, is_seen):
         peers.announce(sock, address)
         peers.connected(sock, subject)
@@ -238,7 +248,7 @@ def _hook_connect(agent, peers, cls) -> None:
             if subject is None:
                 return original(self, address)
             call = agent.enter(operation, subject)
-            if call is not None and call.error is not None:
+            if call is not None and is_refused(call, self):
                 peers.forget(self)
                 raise agent.refuse(call)
             try:
@@ -266,9 +276,9 @@ def _hook_connect(agent, peers, cls) -> None:
             if subject is None:
                 return original(self, address)
             call = agent.enter(operation, subject)
-            if call is not None and call.error is not None:
+            if call is not None and is_refused(call, self):
                 peers.forget(self)
-                return agent.refuse(call).errno
+                return agent.refuse(call).errno or errno.EWOULDBLOCK  # as CPython answers if the time limit is over
             try:
                 number = original(self, address)
             except BaseException as error:

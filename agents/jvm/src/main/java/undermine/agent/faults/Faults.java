@@ -59,9 +59,17 @@ public final class Faults {
         for (TriggerPart part : table.reached(call.operation.before, call)) {
             claim(part, call, TriggerPart.BEFORE);
         }
-        if (call.error == null && !call.wouldBlock && !call.isLost && lasting.any()) {
+        if (isFree(call) && !call.nonBlocking) {
+            waitBehindSlow(call);
+        }
+        if (isFree(call) && lasting.any()) {
             meetLasting(call);
         }
+    }
+
+    /** True if nothing is decided about the operation yet. */
+    private static boolean isFree(Call call) {
+        return call.error == null && !call.wouldBlock && !call.isLost;
     }
 
     /** Decide about an operation that has been done. */
@@ -161,18 +169,20 @@ public final class Faults {
         }
     }
 
-    /** The time until which a receive may wait; 0: no limit. */
+    /** The time until which a receive or a connect may wait; 0: no limit. */
     private long limitOf(Call call) {
-        int timeoutMs = isReceive(call.operation) ? sockets.timeoutMs(call.handle) : 0;
+        int timeoutMs = isReceive(call.operation) ? sockets.timeoutMs(call.handle)
+                : isConnect(call.operation) ? sockets.connectTimeoutMs(call.handle) : 0;
         return timeoutMs > 0 ? Clock.now() + timeoutMs * 1000000L : 0;
     }
 
-    /** Wait a little; true if the program learns now that nothing has arrived. */
+    /** Wait a little; true if the program learns now that it waited in vain. */
     private static boolean mayNotWait(Call call, long end) {
         if (call.nonBlocking) {
             call.wouldBlock = true;
         } else if (end != 0 && Clock.now() >= end) {
-            call.error = SystemErrors.bare(new SocketTimeoutException("Read timed out"));
+            String text = isConnect(call.operation) ? "Connect timed out" : "Read timed out";
+            call.error = SystemErrors.bare(new SocketTimeoutException(text));
         } else {
             Threads.sleep(Delay.LOOK_NS);
         }
@@ -181,6 +191,10 @@ public final class Faults {
 
     private static boolean isReceive(Operation operation) {
         return operation.name.equals("net.recv");
+    }
+
+    private static boolean isConnect(Operation operation) {
+        return operation.name.equals("net.connect");
     }
 
     /** A datagram that is held back is lost for good. */
@@ -333,29 +347,57 @@ public final class Faults {
         }
     }
 
-    /** Delay the thread or, if only the operation of a non-blocking channel is delayed, the channel. */
+    /**
+     * Delay the thread or, if only the operation is delayed, its channel. The socket's own time limit may end a delayed
+     * operation earlier, with the error that a slow network would cause.
+     */
     private void delay(Step step, Call call, String place, int action, int detail) {
         Delay hold = new Delay(state, file, step, call, action, detail);
-        boolean isOfChannel = call.nonBlocking && call.handle != null && DecisionTable.isTransfer(call.operation.name);
-        if (step.isOfOperation() && isOfChannel && place.equals(TriggerPart.BEFORE)) {
+        boolean isOfOperation = step.isOfOperation() && place.equals(TriggerPart.BEFORE) && call.handle != null;
+        if (isOfOperation && call.nonBlocking && DecisionTable.isTransfer(call.operation.name)) {
             slow.add(new Slow(call.handle, call.operation.name, hold));
             call.wouldBlock = true;
+        } else if (isOfOperation && limitOf(call) > 0) {
+            if (isReceive(call.operation)) {
+                slow.add(new Slow(call.handle, call.operation.name, hold));
+            }
+            waitWithinLimit(call, hold);
+            if (!isReceive(call.operation)) {
+                hold.finish(call.cursor);
+            }
         } else {
             hold.waitHere(call.cursor);
         }
     }
 
-    private boolean isSlow(Object channel, Operation operation, Cursor cursor) {
-        if (slow.isEmpty()) {
-            return false;
+    /** Wait until the delay is over, the socket is closed, or its time limit is reached. */
+    private void waitWithinLimit(Call call, Delay hold) {
+        long end = limitOf(call);
+        while (!hold.over(call.cursor) && sockets.isWaiting(call.handle) && !mayNotWait(call, end)) {
+            continue;
         }
+    }
+
+    /** Let a blocking operation wait for an earlier one on its channel that is still delayed. */
+    private void waitBehindSlow(Call call) {
+        Slow before = slow.isEmpty() ? null : slowOne(call.handle, call.operation, call.cursor);
+        if (before != null) {
+            waitWithinLimit(call, before.hold);
+        }
+    }
+
+    private boolean isSlow(Object channel, Operation operation, Cursor cursor) {
+        return !slow.isEmpty() && slowOne(channel, operation, cursor) != null;
+    }
+
+    private Slow slowOne(Object channel, Operation operation, Cursor cursor) {
         look(cursor);
         for (Slow each : slow) {
             if (each.channel.get() == channel && each.op.equals(operation.name)) {
-                return true;
+                return each;
             }
         }
-        return false;
+        return null;
     }
 
     /** A channel that is slow in one direction. */

@@ -13,6 +13,9 @@ public interface Sockets {
     /** The time limit of a receive in milliseconds; 0: none, or not known. */
     int timeoutMs(Object socket);
 
+    /** The time limit of the connect that is under way, in milliseconds; 0: none, or not known. */
+    int connectTimeoutMs(Object socket);
+
     /** Read and lose what has arrived, without waiting. The number of bytes; 0: nothing; -1: the connection has ended. */
     int lose(Object socket);
 

@@ -23,7 +23,11 @@ public final class ChannelHooks {
     }
 
     public static boolean connectChannel(Object channel, Object remote) {
-        return SocketHooks.connect(channel, remote);
+        return SocketHooks.connect(channel, remote, 0);
+    }
+
+    public static boolean connectChannel(Object channel, Object remote, long timeoutNs) {
+        return SocketHooks.connect(channel, remote, (int) Math.min(Integer.MAX_VALUE, (timeoutNs + 999999) / 1000000));
     }
 
     /** Connecting has begun, and may have ended. */

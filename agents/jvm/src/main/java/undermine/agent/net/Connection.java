@@ -15,18 +15,30 @@ public final class Connection {
     final boolean isClosed;
     /** `LOCAL>REMOTE/N`; null while it has none. */
     final String name;
+    /** The time limit of a connect that is under way; 0: none. */
+    final int connectTimeoutMs;
 
     Connection(Subject subject, InetSocketAddress caller, int localPort, boolean isClosed, String name) {
+        this(subject, caller, localPort, isClosed, name, 0);
+    }
+
+    private Connection(
+            Subject subject, InetSocketAddress caller, int localPort, boolean isClosed, String name, int connectTimeoutMs) {
         this.subject = subject;
         this.caller = caller;
         this.localPort = localPort;
         this.isClosed = isClosed;
         this.name = name;
+        this.connectTimeoutMs = connectTimeoutMs;
     }
 
     /** A connection that isn't established yet, or a listening socket. */
     static Connection without(Subject subject) {
         return new Connection(subject, null, 0, false, null);
+    }
+
+    static Connection connecting(Subject subject, int timeoutMs) {
+        return new Connection(subject, null, 0, false, null, timeoutMs);
     }
 
     Connection closed() {

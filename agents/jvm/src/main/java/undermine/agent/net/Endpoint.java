@@ -57,6 +57,12 @@ public final class Endpoint implements Sockets {
     }
 
     @Override
+    public int connectTimeoutMs(Object handle) {
+        Connection known = Connections.get(handle);
+        return known == null ? 0 : known.connectTimeoutMs;
+    }
+
+    @Override
     public int lose(Object handle) {
         Object descriptor = JdkSockets.descriptorOfAny(handle);
         try {

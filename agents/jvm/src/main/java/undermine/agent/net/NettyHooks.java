@@ -42,7 +42,7 @@ public final class NettyHooks {
             return false;
         }
         frame.side = sideOf(state, socket);
-        return SocketOperations.connecting(state, frame, socket, remote);
+        return SocketOperations.connecting(state, frame, socket, remote, 0);
     }
 
     /** Connecting has begun, and may have ended. */

@@ -17,9 +17,9 @@ public final class SocketHooks {
     private SocketHooks() {
     }
 
-    public static boolean connect(Object socket, Object remote) {
+    public static boolean connect(Object socket, Object remote, int timeoutMs) {
         ThreadState state = ThreadState.get();
-        return SocketOperations.connecting(state, state.top(), socket, remote);
+        return SocketOperations.connecting(state, state.top(), socket, remote, timeoutMs);
     }
 
     /** Connecting is done: publish the port, so that the other side knows who called. */

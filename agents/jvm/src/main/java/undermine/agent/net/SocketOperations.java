@@ -42,8 +42,8 @@ public final class SocketOperations {
         }
     }
 
-    /** A socket begins to connect. */
-    static boolean connecting(ThreadState state, WovenFrame frame, Object socket, Object remote) {
+    /** A socket begins to connect; 0 means that it has no time limit. */
+    static boolean connecting(ThreadState state, WovenFrame frame, Object socket, Object remote, int timeoutMs) {
         if (!isIdle(state) || !(remote instanceof InetSocketAddress)) {
             return false;
         }
@@ -52,7 +52,7 @@ public final class SocketOperations {
             return false;
         }
         Subject subject = called(state, address);
-        Connections.put(socket, Connection.without(subject));
+        Connections.put(socket, Connection.connecting(subject, timeoutMs));
         frame.handle = socket;
         boolean isBegun = false;
         try {

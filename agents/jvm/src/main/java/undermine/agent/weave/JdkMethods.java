@@ -121,7 +121,7 @@ public final class JdkMethods {
     };
 
     public static final String[][] NETWORK = {
-        {SOCKET, "connect(Ljava/net/SocketAddress;I)V", "net/SocketHooks.connect(this,0)",
+        {SOCKET, "connect(Ljava/net/SocketAddress;I)V", "net/SocketHooks.connect(this,0,1)",
             "net/SocketHooks.connectedFrom(this.localport I,0)"},
         {SOCKET, "read([BII)I", "*net/SocketHooks.read(" + PEER + ",2)"},
         {SOCKET, "write([BII)V", "*net/SocketHooks.write(" + PEER + ",2)"},
@@ -129,7 +129,7 @@ public final class JdkMethods {
         {SOCKET, "accept(Ljava/net/SocketImpl;)V", "net/SocketHooks.accept(this," + FD + ",0)"},
         {CHANNEL, "connect(Ljava/net/SocketAddress;)Z", "net/ChannelHooks.connectChannel(this,0)",
             "net/ChannelHooks.connectingFrom(this," + FD + ",0)"},
-        {CHANNEL, "blockingConnect(Ljava/net/SocketAddress;J)V", "net/ChannelHooks.connectChannel(this,0)",
+        {CHANNEL, "blockingConnect(Ljava/net/SocketAddress;J)V", "net/ChannelHooks.connectChannel(this,0,1)",
             "net/ChannelHooks.connectingFrom(this," + FD + ",0)"},
         {CHANNEL, "read" + BUFFER, "*net/ChannelHooks.readChannel(" + ENDS + "," + FD + ",0)"},
         {CHANNEL, "read" + BUFFERS, "*net/ChannelHooks.readChannel(" + ENDS + "," + FD + ",0,1,2)"},
