@@ -4,10 +4,10 @@ Each target is hunted with each seed. With `--against`, the command of another c
 machine slows both down alike. The figures of all hunts are computed here, from the stored campaigns. A landing that two
 experiments share counts as run twice.
 
-All hunts together take hours. With `--figures FILE`, the figures of each hunt are kept in that file, and a hunt whose figures
-are there already is not run again. So the bench can be stopped and continued.
+All hunts together take hours. With `--campaigns FOLDER`, their campaigns are kept there, and a hunt that has ended is not run
+again. So the bench can be stopped and continued, and `bench.triage` can judge the findings of the same campaigns.
 
-    python -m bench.hunt --targets granary rq --budget 10m --seeds 0 1 2 --against ../before --figures hunts.jsonl
+    python -m bench.hunt --targets granary rq --budget 10m --seeds 0 1 2 --against ../before --campaigns ../hunts
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ from undermine.store.campaign_dirs import open_store
 from undermine.store.database import CampaignStore
 
 HERE = Path(__file__).parents[1]
-
 
 
 class Pack(msgspec.Struct, frozen=True):
@@ -84,19 +83,14 @@ def main() -> int:
     for home in checkouts.values():
         for target in options.targets:
             set_up(home, PACKS[target])
-    found = stored(options.figures)
-    done = {(one.target, one.checkout, one.seed) for one in found}
-    with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
+    found: list[Figures] = []
+    with tempfile.TemporaryDirectory(prefix="um-bench-") as scratch:
+        folder = options.campaigns.resolve() if options.campaigns else Path(scratch)
         for seed in options.seeds:
             for target in options.targets:
-                missing = {name: home for name, home in checkouts.items() if (target, name, seed) not in done}
-                for one in hunted(missing, target, seed, options.budget, Path(folder)):
-                    found.append(one)
-                    line = msgspec.json.encode(one).decode()
-                    print(line, flush=True)
-                    if options.figures:
-                        with options.figures.open("a") as file:
-                            file.write(line + "\n")
+                for checkout, campaign in campaigns(checkouts, target, PACKS[target], seed, options.budget, folder):
+                    found.append(figures(target, checkout, seed, campaign))
+                    print(msgspec.json.encode(found[-1]).decode(), flush=True)
     print(shown(found))
     print(json.dumps({"bench": "hunt", "budget": options.budget, "seeds": options.seeds, "targets": summary(found)}))
     return 0
@@ -108,17 +102,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget", default="10m")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--against", type=Path, help="the folder of another checkout with its own .venv")
-    parser.add_argument("--figures", type=Path, help="a file that keeps the figures of each hunt; continue where it ends")
+    parser.add_argument("--campaigns", type=Path, help="keep the campaigns here; a hunt that is here already isn't run again")
     options = parser.parse_args()
     parse_duration(options.budget)
     return options
-
-
-def stored(file: Path | None) -> list[Figures]:
-    """The figures that earlier calls have left in the file."""
-    if file is None or not file.exists():
-        return []
-    return [msgspec.json.decode(line, type=Figures) for line in file.read_text().splitlines()]
 
 
 def set_up(home: Path, pack: Pack) -> None:
@@ -128,33 +115,45 @@ def set_up(home: Path, pack: Pack) -> None:
         subprocess.run([home / ".venv/bin/python", script, *pack.params.values()], check=True, stdout=subprocess.DEVNULL)
 
 
-def hunted(checkouts: dict[str, Path], target: str, seed: int, budget: str, folder: Path) -> list[Figures]:
-    """Hunt with the commands of all checkouts at the same time; return the figures of each hunt."""
+def campaigns(
+    checkouts: dict[str, Path], target: str, pack: Pack, seed: int, budget: str, folder: Path
+) -> Iterator[tuple[str, Path]]:
+    """Hunt with the commands of all checkouts at the same time; yield the name and the campaign of each.
+
+    A hunt that has ended in this folder before isn't run again.
+    """
     places = {name: folder / f"{target}-{name}-{seed}" for name in checkouts}
+    missing = [name for name, place in places.items() if not place.exists()]
     with ThreadPoolExecutor() as pool:
-        hunts = {name: pool.submit(hunt, home, PACKS[target], seed, budget, places[name]) for name, home in checkouts.items()}
-    found = [figures(target, name, seed, campaign.result()) for name, campaign in hunts.items()]
-    for place in places.values():
-        shutil.rmtree(place)
-    return found
+        for _ in pool.map(lambda name: hunt(checkouts[name], pack, seed, budget, places[name]), missing):
+            pass
+    for name, place in places.items():
+        yield name, campaign_in(place)
 
 
-def hunt(home: Path, pack: Pack, seed: int, budget: str, place: Path) -> Path:
-    """Hunt with the command of a checkout; return the folder of the campaign."""
-    place.mkdir(parents=True)
-    folder = linked(home / pack.folder, place)
+def hunt(home: Path, pack: Pack, seed: int, budget: str, place: Path) -> None:
+    """Hunt with the command of a checkout. `place` exists once the hunt has ended."""
+    unfinished = place.with_name(f"{place.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    folder = linked(home / pack.folder, unfinished)
     (folder / "undermine.toml").unlink()  # results go to the folder of the real file
     shutil.copy(home / pack.folder / "undermine.toml", folder)
     values = [word for name, value in pack.params.items() for word in ("--set", f"{name}={value}")]
     program = str(home / ".venv/bin/undermine")
     command = [program, "hunt", "-c", str(folder), "--budget", budget, "--seed", str(seed), *values]
     limit_s = LIMIT_FACTOR * parse_duration(budget) + 600
-    with open(place / "output.txt", "wb") as output:
+    with open(unfinished / "output.txt", "wb") as output:
         subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=limit_s, check=False, env=dict(os.environ))
-    campaigns = sorted((folder / ".undermine" / "campaigns").glob("*"))
-    if not campaigns:
-        sys.exit(f"the hunt in {pack.folder} began no campaign: {(place / 'output.txt').read_text()[-2000:]}")
-    return campaigns[-1]
+    unfinished.rename(place)
+
+
+def campaign_in(place: Path) -> Path:
+    """The campaign of the hunt that has ended here."""
+    found = sorted(place.glob("*/.undermine/campaigns/*"))
+    if not found:
+        sys.exit(f"the hunt {place.name} began no campaign: {(place / 'output.txt').read_text()[-2000:]}")
+    return found[-1]
 
 
 # --- figures

@@ -24,13 +24,12 @@ import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from bench.hunt import HERE, PACKS, Pack, hunt, set_up
+from bench.hunt import HERE, PACKS, Pack, campaigns, set_up
 from bench.options import some_of
 from bench.table import table
 from undermine.checkers.compose import rank_of
@@ -88,7 +87,11 @@ def main() -> int:
         folder = options.campaigns.resolve() if options.campaigns else Path(scratch)
         judged: list[Judged] = []
         for target in options.targets:
-            for checkout, campaign in campaigns(checkouts, target, options.seed, options.budget, folder):
+            pack = TARGETS[target]
+            homes = {name: home for name, home in checkouts.items() if (home / pack.folder / "undermine.toml").exists()}
+            for home in homes.values():
+                set_up(home, pack)
+            for checkout, campaign in campaigns(homes, target, pack, options.seed, options.budget, folder):
                 judged += judge(target, checkout, options.seed, campaign, labels)
     print(listed(judged))
     print(shown(judged))
@@ -107,21 +110,6 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     parse_duration(options.budget)
     return options
-
-
-def campaigns(checkouts: dict[str, Path], target: str, seed: int, budget: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Hunt with all checkouts at the same time; yield the name and the campaign of each. Leave out checkouts without the pack."""
-    pack = TARGETS[target]
-    homes = {name: home for name, home in checkouts.items() if (home / pack.folder / "undermine.toml").exists()}
-    places = {name: folder / f"{target}-{name}-{seed}" for name in homes}
-    missing = [name for name in homes if not places[name].exists()]
-    for name in missing:
-        set_up(homes[name], pack)
-    with ThreadPoolExecutor() as pool:
-        for _ in pool.map(lambda name: hunt(homes[name], pack, seed, budget, places[name]), missing):
-            pass
-    for name, place in places.items():
-        yield name, sorted(place.glob("*/.undermine/campaigns/*"))[-1]
 
 
 # --- judging
