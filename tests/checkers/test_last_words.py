@@ -141,3 +141,47 @@ def test_a_chain_ends_with_its_first_cause() -> None:
     )
     assert last_words(log).line == "ValueError: no"
     assert last_words(log).lines[-1] == "caused by OSError: no space, at disk.py:read"
+
+
+@pytest.mark.parametrize(
+    ("handler", "lost"),
+    [("    raise Unavailable(name)\n", True), ("    cache[name]\n", False)],
+)
+def test_an_exception_that_a_handler_raises_on_purpose_has_the_handled_one_as_its_cause(handler: str, lost: bool) -> None:
+    log = (
+        f"{HEAD}{frame('/app/net.py', 'read')}ConnectionResetError: [Errno 104] Connection reset by peer\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        f'{HEAD}  File "/app/a.py", line 3, in run\n{handler}app.Problem: no\n'
+    )
+    said = last_words(log)
+    assert said.lost_connection is lost
+    assert (said.lines[-1] == "caused by ConnectionResetError: [Errno 104] Connection reset by peer, at net.py:read") is lost
+
+
+def test_a_jvm_chain_ends_with_its_innermost_cause() -> None:
+    log = (
+        'Exception in thread "main" java.lang.RuntimeException: no\n\tat org.app.Main.run(Main.java:1)\n'
+        "Caused by: org.app.Failure: x\n\tat org.app.Queue.take(Queue.java:2)\n\t... 1 more\n"
+        "Caused by: java.net.ConnectException: Connection refused\n\tat java.base/java.net.Socket.connect(Socket.java:3)\n"
+        "\tat org.app.Link.open(Link.java:4)\n\t... 2 more\n"
+    )
+    said = last_words(log)
+    assert (said.place, said.lost_connection) == ("Main.run", True)
+    assert said.lines[-1] == "caused by java.net.ConnectException: Connection refused, at Link.open"
+
+
+def test_a_member_of_a_group_that_was_only_cancelled_does_not_count() -> None:
+    def member(number: int, error: str, function: str) -> str:
+        begin = "+-+" if number == 1 else "  +"
+        return (
+            f"  {begin}---------------- {number} ----------------\n    | {HEAD}"
+            f'    |   File "/app/a.py", line 9, in {function}\n    | {error}\n'
+        )
+
+    head = "  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: unhandled errors (2 sub-exceptions)\n"
+    end = "    +------------------------------------\n"
+    errors = ("ZeroDivisionError: division by zero", "asyncio.CancelledError")
+    for order in (errors, errors[::-1]):
+        log = head + "".join(member(n, error, error.split(":")[0]) for n, error in enumerate(order, 1)) + end
+        said = last_words(log)
+        assert (said.place, said.lost_connection) == ("a.py:ZeroDivisionError", False)

@@ -95,6 +95,12 @@ def test_an_uncaught_exception_fails_and_names_class_and_place() -> None:
     assert verdict.evidence == tuple(DIED.splitlines())
 
 
+def test_evidence_has_the_frames_of_the_target_without_marks() -> None:
+    agent = '  File "/opt/undermine_agent/handover/threads.py", line 9, in run\n    go()\n'
+    logged = DIED.replace("    table[key]\n", "    table[key]\n    ~~~~~^^^^^\n").replace("last):\n", f"last):\n{agent}")
+    assert Logs().check(view(logged)).evidence == tuple(DIED.splitlines())
+
+
 def test_an_uncaught_exception_that_is_normal_here_passes_and_another_does_not() -> None:
     learnt = Baseline(runs=3, templates=(*NORMAL, "uncaught KeyError at store.py:apply"))
     assert Logs().check(view(DIED, baseline=learnt)).answer == "pass"

@@ -128,13 +128,24 @@ def test_an_exception_that_ended_the_process_is_named_by_its_place_also_if_the_l
         ("redis.exceptions.ConnectionError: Connection closed by server.", "read_response"),
         ("redis.exceptions.TimeoutError: Timeout reading from socket", "read"),
         ("BrokenPipeError: [Errno 32] Broken pipe", "send"),
+        ("OSError: [Errno 104] Connection reset by peer", "recv"),
+        ("redis.exceptions.BusyLoadingError: Redis is loading the dataset in memory", "read_response"),
     ],
 )
 def test_a_lost_connection_is_one_symptom_wherever_it_ends_the_process(error: str, place: str) -> None:
     log_tail = f'Traceback (most recent call last):\n  File "/srv/app/net.py", line 3, in {place}\n    go()\n{error}\n'
     verdict = Exits().check(run_view(exits=(ended(code=1, log_tail=log_tail),)))
     assert verdict.symptom == "server ends by itself with exit code 1 after a lost connection"
+    assert verdict.place == f"net.py:{place}"
     assert error in verdict.text
+
+
+def test_an_error_of_a_disk_is_not_a_lost_connection() -> None:
+    frame = '  File "/srv/log.py", line 3, in add\n    go()\n'
+    log_tail = f"Traceback (most recent call last):\n{frame}OSError: [Errno 28] No space\n"
+    verdict = Exits().check(run_view(exits=(ended(code=1, log_tail=log_tail),)))
+    assert "lost connection" not in verdict.symptom
+    assert not verdict.place
 
 
 # --- deaths
@@ -158,6 +169,20 @@ def test_a_lost_connection_is_one_symptom_wherever_it_ends_the_thread(error: str
     verdict = Deaths().check(run_view(events=(event("thread.die", target=error, resource="gone", loc="app:send#2"),)))
     assert verdict.symptom == "thread of a server dies after a lost connection and its process keeps running"
     assert error in verdict.text
+
+
+def test_a_death_is_a_lost_connection_also_if_that_only_caused_it() -> None:
+    said = "no queue; caused by ConnectionRefusedError: [Errno 111] Connection refused"
+    verdict = Deaths().check(run_view(events=(event("thread.die", target="QueueError", resource=said, loc="app:send#2"),)))
+    assert verdict.symptom == "thread of a server dies after a lost connection and its process keeps running"
+    assert verdict.place == "app:send#2"
+
+
+def test_the_thread_that_died_is_named() -> None:
+    death = event("thread.die", target="KeyError", resource="'k9'", thread="ticker \x1b[31m")
+    text = Deaths().check(run_view(events=(death,))).text
+    assert text.startswith("thread ticker")
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(("later_ns", "answer"), [(0, "pass"), (2 * SECOND - 1, "pass"), (2 * SECOND, "fail")])

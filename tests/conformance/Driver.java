@@ -60,7 +60,16 @@ public final class Driver {
     private static final class Gone extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        Gone(String text) {
+        Gone(String text, Throwable cause) {
+            super(text, cause);
+        }
+    }
+
+    /** The exception that causes it. */
+    private static final class Cause extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        Cause(String text) {
             super(text);
         }
     }
@@ -480,7 +489,7 @@ public final class Driver {
                 return;
             }
             if (words[0].equals("raise")) {
-                throw new Gone(words[1]);
+                throw new Gone(words[1], new Cause("first"));
             }
             answer(words);
         }

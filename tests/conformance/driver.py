@@ -76,6 +76,10 @@ class Gone(Exception):
     """The exception that a thread dies of."""
 
 
+class Cause(Exception):
+    """The exception that causes it."""
+
+
 class Driver:
     """Runs lines, and keeps the files and sockets that they have opened, by name."""
 
@@ -272,7 +276,7 @@ class Driver:
     def work(self, lines: queue.Queue[list[str]]) -> None:
         while (words := lines.get()) != ["leave"]:
             if words[0] == "raise":
-                raise Gone(words[1])
+                raise Gone(words[1]) from Cause("first")
             self.answer(words)
 
     # --- lines

@@ -228,7 +228,7 @@ def test_threads_are_recorded(bench: Bench) -> None:
     assert ends[:2] == ["thread.end worker-<n>"] * 2
     (death,) = outcome.of("thread.die")
     assert death.target.rpartition(".")[2].rpartition("$")[2] == "Gone"
-    assert death.resource == "ill"
+    assert death.resource == "ill; caused by Cause: first"
     assert death.thread == "victim"
     assert {event.thread for event in outcome.of("file.create", "file.close")} == {"worker-12"}
     assert [event.thread for event in outcome.of("file.stat")] == ["worker-12#2", "victim"]

@@ -49,7 +49,7 @@ def test_a_cluster_that_does_not_start_is_an_error(project) -> None:
             "kills",
             [
                 r"warning: n1 ended by itself with exit code 7 at \d\.\d+ s: ValueError: nobody catches this",
-                r"warning: a thread of n1 died at \d\.\d+ s of ValueError: nobody catches this, at __main__:serve#\d+",
+                r"warning: thread [^\n]+ of n1 died at \d\.\d+ s of ValueError: nobody catches this, at __main__:serve#\d+",
                 r"run +1 trace +FAIL .*=> kv ends by itself with exit code 7",
             ],
         ),

@@ -17,7 +17,7 @@ campaign, continues there. Meanwhile the finding is stored as undecided: suspect
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 
 import msgspec
 
@@ -28,6 +28,7 @@ from undermine.findings.group import SuppressionOf, Suspicion, suspicions
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
+from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore
@@ -160,7 +161,25 @@ class Confirming:
         fault_free = [symptoms_of(store.verdicts(run)) for run in counted]
         lacking = self._engine.runner.lacking_devices if self._config.hunt.realism_s else None
         runs, numbers, roles = store.landed_runs(), store.finding_numbers(), self._config.node_roles
-        return suspicions(runs, store.verdicts, numbers, fault_free, self._suppression_of, lacking, roles)
+        return suspicions(
+            runs,
+            store.verdicts,
+            numbers,
+            fault_free,
+            self._suppression_of,
+            lacking,
+            roles,
+            order=lambda point: self._order(point, counted),
+            harmless=store.harmless_runs,
+        )
+
+    def _order(self, point: Point, fault_free: Container[int]) -> tuple[Hashable, int] | None:
+        """The thread of a point, and its position in the fault-free run that showed it first; None if none did."""
+        seen = self._store.first_seen(point)
+        if seen is None or seen[0] not in fault_free:
+            return None
+        run, position, frames = seen
+        return (run, point.get("node"), frames[-1:]), position
 
     def _find(self, name: str) -> Suspicion | None:
         return next((found for found in self._suspicions() if found.finding.name == name), None)

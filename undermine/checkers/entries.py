@@ -20,14 +20,17 @@ _INDENTED = (" ", "\t")
 _TRACEBACK = "Traceback (most recent call last):"
 _HEADER = re.compile(r"error|exception|critical|fatal|severe|warn|fail|panic|unhandled|:$", re.IGNORECASE)
 _DIRECT_CAUSE = re.compile(r"The above exception was the direct cause")
-_CHAINED = re.compile(rf"During handling of the above exception|{_DIRECT_CAUSE.pattern}")
+_CONTEXT_OF = re.compile(r"During handling of the above exception")
+_CHAINED = re.compile(rf"{_CONTEXT_OF.pattern}|{_DIRECT_CAUSE.pattern}")
+_RAISE = re.compile(r"\s+raise\b")
 _CONTEXT = re.compile(r"(future|handle|protocol|transport|task|message|asyncgen|\w+_traceback): ?[<\w]")
 _CAUSED = re.compile(r"(Caused by|Suppressed): ")
+_JVM_CAUSE = re.compile(r"Caused by: (.+)")
 _RAISED = re.compile(r"(?:\w+\.)*([A-Za-z_$][\w$]*)(?::|$)")
 """The last line of a Python traceback and the first of a JVM stack trace: the class, perhaps with its package."""
 _PYTHON_FRAME = re.compile(r'[\s|]*File "(.+)", line \d+, in (.+)$')
-_GROUP_MEMBER = re.compile(r"\s*\+-\+-+ 1 -+$")
-_GROUP_MARGIN = re.compile(r"^\s+\| ?")
+_GROUP_MEMBER = re.compile(r"[\s|]*\+-[+-]*-+ \d+ -+$")
+_GROUP_MARGIN = re.compile(r"^[\s|]*\| ?")
 _BELOW_FRAME = "    "
 """How Python indents the source line of a frame."""
 _JVM_FRAME = re.compile(r"\s+at ([^\s(]+)\(")
@@ -52,7 +55,13 @@ _UNCAUGHT = re.compile(
 _UNCAUGHT_IN_LINE = re.compile(r'(Exception in thread "[^"]*"|Unhandled exception[.:]) (\S.*)')
 _OF_A_CONNECTION = re.compile(r"Unhandled exception|Exception in callback ")
 _CONNECTION_LOST = re.compile(
-    r"\w*(Connect|Socket|Timeout|TimedOut|BrokenPipe|EOF|IncompleteRead|Closed|Unreachable|NoRoute)\w*|CancelledError"
+    r"\w*(Connect|Socket|Timeout|TimedOut|BrokenPipe|EOF|IncompleteRead|Closed|Unreachable|NoRoute|BusyLoading)\w*|CancelledError"
+)
+_ANY_IO = re.compile(r"OSError|IOError|IOException|error")
+"""Classes of exceptions whose message alone says what went wrong."""
+_LOST_BY_MESSAGE = re.compile(
+    r"Connection (?:refused|reset|aborted|timed out)|Broken pipe|(?:Host|Network) is unreachable|No route to host|not connected",
+    re.IGNORECASE,
 )
 
 
@@ -72,7 +81,8 @@ class LogEntry(msgspec.Struct, frozen=True):
     place: str = ""
     """The innermost frame that is not of a standard library."""
     cause: str = ""
-    """For a chain of Python exceptions: the first one, which caused the others, and its place."""
+    """For a chain of exceptions: the innermost one, which caused the others, as it was printed."""
+    cause_place: str = ""
     uncaught: bool = False
     """No code of the target caught the exception: it ended a thread or a task, or reached the runtime's last handler."""
 
@@ -98,7 +108,13 @@ class LogEntry(msgspec.Struct, frozen=True):
             skipping = bool(foreign.search(place)) if place else skipping and line.startswith(_BELOW_FRAME)
             if not skipping:
                 kept.append(line)
-        return [*kept, f"caused by {self.cause}"] if self.cause else kept
+        at = f", at {self.cause_place}" if self.cause_place else ""
+        return [*kept, f"caused by {self.cause}{at}"] if self.cause else kept
+
+    @property
+    def is_lost_connection(self) -> bool:
+        """Does the exception, or the one that caused it, say that a peer is gone or doesn't answer?"""
+        return any(is_lost_connection(*_class_and_message(said)) for said in (self.message, self.cause))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -107,9 +123,16 @@ class LogEntry(msgspec.Struct, frozen=True):
         return (f"{self.error}@{self.place}".replace(" ", "_"), *header) if self.error else header
 
 
-def is_lost_connection(error: str) -> bool:
-    """Does a class of exceptions say that a peer is gone or doesn't answer? `error` is the name of the class."""
-    return bool(_CONNECTION_LOST.fullmatch(error.rpartition(".")[2]))
+def is_lost_connection(error: str, message: str = "") -> bool:
+    """Does an exception say that a peer is gone or doesn't answer? `error` is the name of its class."""
+    name = error.rpartition(".")[2]
+    return bool(_CONNECTION_LOST.fullmatch(name) or (_ANY_IO.fullmatch(name) and _LOST_BY_MESSAGE.search(message)))
+
+
+def _class_and_message(said: str) -> tuple[str, str]:
+    """The class of an exception that was printed, and its message."""
+    raised = _RAISED.match(said)
+    return (raised[1], said[raised.end() :]) if raised else ("", "")
 
 
 def entries(lines: Iterable[LogLine]) -> Iterator[LogEntry]:
@@ -198,20 +221,31 @@ def _python(block: Sequence[str]) -> dict[str, object]:
     starts = [index for index, line in enumerate(block) if line.startswith(_TRACEBACK)]
     if not starts:
         return {}
-    end, place = _traceback(block[starts[-1] :])
+    parts = [block[start:end] for start, end in pairwise([*starts, len(block)])]
+    end, place = _traceback(parts[-1])
     raised = _RAISED.match(end)
     if raised is None:
         return {}
     header = block[0].strip() if starts[0] else ""
     found = _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, raised[1]))
-    causes = [number for number in range(1, len(starts)) if _DIRECT_CAUSE.match(block[starts[number] - 1])]
-    if causes and causes[-1] == len(starts) - 1:
-        first = len(starts) - 1
-        while first in causes:
-            first -= 1
-        cause, at = _traceback(block[starts[first] : starts[first + 1]])
-        found["cause"] = printable(f"{cause}, at {at}" if at else cause, _SAYS_MAX)
-    return found
+    first = len(parts) - 1
+    while first and _is_cause(parts[first - 1], parts[first]):
+        first -= 1
+    return found | _caused_by(*_traceback(parts[first])) if first < len(parts) - 1 else found
+
+
+def _is_cause(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Did the first exception cause the second one? If a handler raised on purpose, it did; an error in a handler is another
+    one."""
+    link = next((line for line in reversed(before) if _CHAINED.match(line)), "")
+    if not _CONTEXT_OF.match(link):
+        return bool(link)
+    frames = [index for index, line in enumerate(after) if _PYTHON_FRAME.match(line)]
+    return bool(frames) and any(_RAISE.match(line) for line in after[frames[-1] + 1 : frames[-1] + 2])
+
+
+def _caused_by(cause: str, place: str) -> dict[str, object]:
+    return {"cause": printable(cause, _SAYS_MAX), "cause_place": printable(place)}
 
 
 def _traceback(lines: Sequence[str]) -> tuple[str, str]:
@@ -223,9 +257,12 @@ def _traceback(lines: Sequence[str]) -> tuple[str, str]:
 
 
 def _python_group(block: Sequence[str]) -> dict[str, object]:
-    """Read an exception group: the last member that was raised by itself counts."""
-    start = next((index for index, line in enumerate(block) if _GROUP_MEMBER.match(line)), 0)
-    return _python([block[0], *(_GROUP_MARGIN.sub("", line) for line in block[start + 1 :])]) if start else {}
+    """Read an exception group: its first member counts that isn't just cancelled or without a connection because of another."""
+    starts = [index for index, line in enumerate(block) if _GROUP_MEMBER.match(line)]
+    members = [block[start + 1 : end] for start, end in pairwise([*starts, len(block)])]
+    found = [_python([block[0], *(_GROUP_MARGIN.sub("", line) for line in member)]) for member in members]
+    raised = [one for one in found if one]
+    return next((one for one in raised if not is_lost_connection(str(one["error"]))), next(iter(raised), {}))
 
 
 def _is_uncaught(header: str, error: str) -> bool:
@@ -265,11 +302,17 @@ def _jvm(block: Sequence[str]) -> dict[str, object]:
     raised = _RAISED.match(thrown)
     if raised is None:
         return {}
-    frames = [frame[1] for line in block[start + 1 :] if (frame := _JVM_FRAME.match(line))]
-    own = [frame for frame in frames if not _STANDARD.search(frame)] or frames
-    place = ".".join(own[0].rpartition("/")[2].split(".")[-2:])
     before = block[0].strip() if start else ""
-    return _exception(header or before, raised[1], thrown, place, uncaught=bool(header))
+    found = _exception(header or before, raised[1], thrown, _jvm_place(block[start + 1 :]), uncaught=bool(header))
+    causes = [(index, cause[1]) for index, line in enumerate(block) if (cause := _JVM_CAUSE.match(line))]
+    return found | _caused_by(causes[-1][1], _jvm_place(block[causes[-1][0] :])) if causes else found
+
+
+def _jvm_place(lines: Sequence[str]) -> str:
+    """The class and method of the first frame that is not of a standard library; "" without frames."""
+    frames = [frame[1] for line in lines if (frame := _JVM_FRAME.match(line))]
+    own = [frame for frame in frames if not _STANDARD.search(frame)] or frames
+    return ".".join(own[0].rpartition("/")[2].split(".")[-2:]) if own else ""
 
 
 def _exception(header: str, error: str, message: str, place: str, *, uncaught: bool) -> dict[str, object]:

@@ -82,7 +82,7 @@ def _fail(entry: LogEntry, run: RunView) -> Verdict:
     return Verdict.fail(
         f"uncaught exception in {entry.node}: {_shown(entry, run)}",
         symptom=entry.symptom,
-        evidence=[printable(line) for line in entry.lines[-_SHOWN_MAX:]],
+        evidence=[printable(line) for line in entry.shown[-_SHOWN_MAX:]],
     )
 
 

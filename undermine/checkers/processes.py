@@ -1,7 +1,8 @@
 """Processes, threads and tasks that ended and should not have.
 
 The place in the target where a symptom arose is part of the symptom if it is the same in every run. It isn't after a lost
-connection: that surfaces wherever the target uses the connection next, and one missing handler is one bug.
+connection: that surfaces wherever the target uses the connection next, and one missing handler is one bug. Its places are
+listed with the finding.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from undermine.checkers.allowed import exit_allowed
 from undermine.checkers.base import BuiltinChecker
 from undermine.checkers.entries import is_lost_connection
 from undermine.checkers.last_words import last_words
-from undermine.checkers.text import mask, without_folders
+from undermine.checkers.text import mask, printable, without_folders
 from undermine.model.columns import Columns
+from undermine.model.event import Event
 from undermine.model.run import NodeExit, Rank, RunView, Verdict
 
 _EVIDENCE_LINES_MAX = 15
+_NAME_MAX = 80
 _DEATHS = ("thread.die", "task.die")
 _LOST = " after a lost connection"
+CAUSED_BY = "; caused by "
+"""Agents put this between the message of an exception and the exception that caused it."""
 _TAKES_PROCESS_ALONG_NS = 2_000_000_000
 """A process that ends this soon after one of its threads died counts as ended by that death."""
 
@@ -45,6 +50,7 @@ class Exits(BuiltinChecker):
             symptom=_symptom(run, first),
             evidence=[f"{e.node} (start {e.incarnation}) ended with {_code(e)}" for e in wrong]
             + said.lines[-_EVIDENCE_LINES_MAX:],
+            place=said.place if said.lost_connection else "",
         )
 
     def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
@@ -61,7 +67,7 @@ def _wrong_exits(run: RunView) -> list[NodeExit]:
 def _symptom(run: RunView, ended: NodeExit) -> str:
     """A process that ends with exit code 0 does so on purpose: no exception has ended it."""
     said = last_words(ended.log_tail, ended.node)
-    if ended.code and is_lost_connection(said.error):
+    if ended.code and said.lost_connection:
         return f"{run.role(ended.node)} ends by itself with {_code(ended)}{_LOST}"
     at = f", at {said.place}" if said.place and ended.code else ""
     return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(said.line)}{at}"
@@ -89,11 +95,13 @@ class Deaths(BuiltinChecker):
                 continue
             kind = event.op.partition(".")[0]
             message = without_folders(event.resource, run)
-            how = _LOST if is_lost_connection(event.target) else f" with {event.target} at {event.loc}"
+            lost = any(is_lost_connection(*said) for said in _exceptions(event))
+            how = _LOST if lost else f" with {event.target} at {event.loc}"
             return Verdict.fail(
-                f"a {kind} of {event.node} died with {event.target}: {message}; its process kept running",
+                f"{_who(event)} of {event.node} died with {event.target}: {message}; its process kept running",
                 symptom=f"{kind} of a {event.role} dies{how} and its process keeps running",
                 evidence=[f"{event.target}: {event.resource}", *(f"  at {frame}" for frame in event.stack)],
+                place=event.loc if lost else "",
             )
         if run.trace.problems and not run.trace.agents:
             return Verdict.unknown(f"no event file could be read: {run.trace.problems[0]}")
@@ -101,6 +109,19 @@ class Deaths(BuiltinChecker):
 
     def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
         for event in columns.events(columns.find(*_DEATHS)):
-            kind = event.op.partition(".")[0]
             what = f"{event.target}: {event.resource}" if event.resource else event.target
-            yield f"a {kind} of {event.node} died at {at(event.t_ns)} of {what}, at {event.loc}"
+            yield f"{_who(event)} of {event.node} died at {at(event.t_ns)} of {what}, at {event.loc}"
+
+
+def _who(death: Event) -> str:
+    """`thread ticker`, or `a task` without a name."""
+    kind = death.op.partition(".")[0]
+    return f"{kind} {printable(death.thread, _NAME_MAX)}" if death.thread else f"a {kind}"
+
+
+def _exceptions(death: Event) -> Iterator[tuple[str, str]]:
+    """The class and the message of the exception, and of the one that caused it, if the agent says so."""
+    message, _, cause = death.resource.partition(CAUSED_BY)
+    yield death.target, message
+    name, _, text = cause.partition(": ")
+    yield name, text

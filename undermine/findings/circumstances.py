@@ -2,10 +2,11 @@
 
 One promise can be broken in different ways. If a job is lost when its worker stops, and also when the broker loses messages,
 these are two bugs. So a broken promise is another finding in other circumstances. They are coarse on purpose: one bug usually
-shows at many moments, and with several kinds of faults. A crash and a reboot both stop a node.
+shows at many moments, and with several kinds of faults. A crash and a reboot both stop a node. A node that does not serve again
+looks alike for many causes, so the same holds for it.
 
-The built-in checkers say more about the failure themselves: the exception, the place, or what never recovers. Such a symptom is
-one finding whatever fault leads to it.
+The other built-in checkers say more about the failure themselves: the exception, the place, or the lock that blocks all others.
+Such a symptom is one finding whatever fault leads to it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,17 @@ Circumstances = frozenset[str]
 """Such as `a worker stops` and `redis loses messages`."""
 
 
+_ALIKE_FOR_MANY_CAUSES = (Rank.PROMISE, Rank.RECOVERY)
+
+
 def circumstances_of(symptom: Symptom, run: LandedRun, roles: Mapping[str, str]) -> Circumstances:
     """The circumstances that tell this symptom of a run apart from the same symptom of other runs. `roles` has the role of each
     node."""
-    return frozenset(_harms(run, roles)) if symptom.rank is Rank.PROMISE else frozenset()
+    return all_circumstances(run, roles) if symptom.rank in _ALIKE_FOR_MANY_CAUSES else frozenset()
+
+
+def all_circumstances(run: LandedRun, roles: Mapping[str, str]) -> Circumstances:
+    return frozenset(_harms(run, roles))
 
 
 def when(circumstances: Circumstances) -> str:

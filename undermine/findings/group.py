@@ -3,6 +3,7 @@
 Pure: landed runs in, findings out. A run may show several symptoms; the first one groups it. If that finding is ruled out
 (suppressed, flaky or dropped), the next symptom of the run is a suspicion too, and so on. Faults at different sites do not split
 a finding: the sites are its variants. Other circumstances do (`circumstances.py`): the same promise may be broken in two ways.
+So does a fault between two sites that did no harm (`windows.py`).
 A finding keeps its number; new numbers follow the order of the first failing runs.
 """
 
@@ -16,7 +17,7 @@ from functools import lru_cache
 import msgspec
 
 from undermine.checkers.compose import name_of, rank_of
-from undermine.findings.circumstances import Circumstances, circumstances_of, when
+from undermine.findings.circumstances import Circumstances, all_circumstances, circumstances_of, when
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
     DROPPED_MAX,
@@ -26,14 +27,16 @@ from undermine.findings.confirm import (
     fired_alike,
 )
 from undermine.findings.realism import Lacking
+from undermine.findings.windows import Order, Windows
 from undermine.model.faults import fault_kind
-from undermine.model.finding import WHEN, Finding, LandedRun, ShownSymptom, Variant, named
+from undermine.model.finding import WHEN, FailedAt, Finding, LandedRun, ShownSymptom, Variant, named
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Symptom, Verdict
 
 VARIANTS_MAX = 12
+PLACES_MAX = 12
 
 VerdictsOf = Callable[[int], tuple[Verdict, ...]]
 SuppressionOf = Callable[[Finding], str]
@@ -71,10 +74,12 @@ def template(symptom: str) -> str:
 
 
 class _Group:
-    def __init__(self, symptom: Symptom, circumstances: Circumstances) -> None:
+    def __init__(self, symptom: Symptom, circumstances: Circumstances, function: str = "") -> None:
         self.symptom = symptom.text
         self.rank = symptom.rank
         self.circumstances = circumstances
+        self.function = function
+        """The function that its first fault hit, if other groups have the same symptom and circumstances."""
         self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
@@ -82,7 +87,7 @@ class _Group:
 
     @property
     def when(self) -> str:
-        return when(self.circumstances)
+        return f"{when(self.circumstances)} in {self.function}" if self.function else when(self.circumstances)
 
     @property
     def key(self) -> str:
@@ -101,17 +106,18 @@ def _names(run: LandedRun) -> list[str]:
 
 
 class _Grouping:
-    """Groups runs by symptom and circumstances. `ruled_out` has the keys of groups whose findings are ruled out. `roles` has the
-    role of each node.
+    """Groups runs by symptom, circumstances and window. `ruled_out` has the keys of groups whose findings are ruled out. `roles`
+    has the role of each node.
 
     A run with several faults joins a group whose circumstances are part of its own. A re-run with another symptom belongs to the
     finding that its plan caused first. A later run with that other symptom does too, if its fault hit a site of this finding and
     the finding isn't ruled out; elsewhere it may be another bug.
     """
 
-    def __init__(self, ruled_out: Set[str], roles: Mapping[str, str]) -> None:
+    def __init__(self, ruled_out: Set[str], roles: Mapping[str, str], windows: Windows) -> None:
         self._ruled_out = ruled_out
         self._roles = roles
+        self._windows = windows
         self._by_symptom: dict[str, list[_Group]] = {}
         self._also_shown: dict[str, list[_Group]] = {}
         self._by_plan: dict[str, tuple[_Group, LandedRun]] = {}
@@ -146,8 +152,14 @@ class _Grouping:
     def _found(self, symptom: Symptom, run: LandedRun) -> _Group | None:
         """The group that this symptom of the run belongs to."""
         circumstances = circumstances_of(symptom, run, self._roles)
-        groups = self._by_symptom.get(template(symptom.text), ())
-        return next((group for group in groups if group.circumstances <= circumstances), None)
+        groups = [group for group in self._by_symptom.get(template(symptom.text), ()) if group.circumstances <= circumstances]
+        return next((group for group in groups if not self._is_divided(group, run)), None)
+
+    def _is_divided(self, group: _Group, run: LandedRun) -> bool:
+        """Is a moment without harm between this run and each run of the group? One function is one way to break a promise."""
+        if not group.circumstances or not group.experiments:
+            return False
+        return all(_function(run) != _function(one) and self._windows.divided(run, one) for one in group.experiments)
 
     def _found_or_begun(self, symptom: Symptom, run: LandedRun, here: str) -> _Group:
         if group := self._found(symptom, run):
@@ -156,9 +168,11 @@ class _Grouping:
         for other in self._also_shown.get(name, ()):
             if here in other.sites and not self._is_ruled_out(other):
                 return other
-        begun = _Group(symptom, circumstances_of(symptom, run, self._roles))
-        self._by_symptom.setdefault(name, []).append(begun)
-        return begun
+        circumstances = circumstances_of(symptom, run, self._roles)
+        alike = self._by_symptom.setdefault(name, [])
+        is_divided = any(group.circumstances == circumstances for group in alike)
+        alike.append(_Group(symptom, circumstances, _function(run) if is_divided else ""))
+        return alike[-1]
 
     def _up_to_a_suspicion(self, groups: Iterable[_Group]) -> list[_Group]:
         """The groups up to the first one that is not ruled out."""
@@ -173,8 +187,8 @@ class _Grouping:
         return group.key in self._ruled_out
 
 
-def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str, str]) -> list[_Group]:
-    grouping = _Grouping(ruled_out, roles)
+def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str, str], windows: Windows) -> list[_Group]:
+    grouping = _Grouping(ruled_out, roles, windows)
     for run in runs:
         if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM):
             grouping.add(run)
@@ -222,19 +236,24 @@ def suspicions(
     suppression_of: SuppressionOf = lambda _: "",
     lacking: Lacking | None = None,
     roles: Mapping[str, str] | None = None,
+    order: Order = lambda _: None,
+    harmless: Callable[[], Iterable[LandedRun]] = tuple,
 ) -> tuple[Suspicion, ...]:
     """One suspicion for each symptom in each kind of circumstances, by number; `numbers` are those that names of findings already
     have.
 
     `fault_free` has the symptoms of each fault-free run: a symptom that also occurs there is flaky.
     `lacking` gives the reason why a device cannot be slow here; None means that realism is not checked. `roles` has the role of
-    each node.
+    each node. `order` and `harmless`, the runs whose faults did no harm, tell which moments belong together.
     """
     reruns = Reruns(runs, lacking)
+    names = roles or {}
+    failing = [run for run in runs if run.symptoms]
+    windows = Windows(order, failing, harmless, lambda run: all_circumstances(run, names))
     taken = {key_of(name): number for name, number in (numbers or {}).items()}
     ruled_out: set[str] = set()
     while True:
-        groups = _grouped(runs, ruled_out, roles or {})
+        groups = _grouped(runs, ruled_out, names, windows)
         found = _suspicions(groups, reruns, verdicts_of, taken, fault_free, suppression_of)
         more = {group.key for group, each in zip(groups, found, strict=True) if each.finding.ruled_out} - ruled_out
         if not more:
@@ -351,6 +370,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verd
         last_control_tries=attempt.last_control.tries if attempt.last_control else 0,
         last_control_hits=attempt.last_control.hits if attempt.last_control else 0,
         variants=tuple(_variants(group.experiments, site(attempt.first))),
+        places=_places(group, sought),
         faults=tuple(dict.fromkeys(kind for run in group.experiments for kind in kinds(run))),
         shown_by=shown.run,
         lasted=shown.lasted,
@@ -379,6 +399,12 @@ def _symptoms(attempt: Attempt) -> list[ShownSymptom]:
     return [ShownSymptom(symptom.text, hits[name]) for name, symptom in by_rank]
 
 
+def _places(group: _Group, sought: _Sought) -> tuple[FailedAt, ...]:
+    """The functions of the target in which runs of the group failed, most frequent first."""
+    found = Counter(s.place for run in group.experiments for s in run.symptoms if s.place and sought.is_own(s))
+    return tuple(FailedAt(place, runs) for place, runs in found.most_common(PLACES_MAX))
+
+
 def _variants(found: Sequence[LandedRun], own: str) -> list[Variant]:
     """The shortest plan for each site other than `own`."""
     by_site: dict[str, list[LandedRun]] = {}
@@ -403,6 +429,11 @@ def site(run: LandedRun) -> str:
     if not run.landed or not run.landed[-1][1].items:
         return _last_trigger(run.plan)
     return _site_of(run.landed[-1][1])
+
+
+def _function(run: LandedRun) -> str:
+    """The function of the target that the last fault hit; "" if it hit none."""
+    return run.landed[-1][1].get("loc").partition("#")[0] if run.landed else ""
 
 
 @lru_cache(maxsize=4096)

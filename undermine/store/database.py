@@ -397,14 +397,24 @@ class CampaignStore(Connection):
 
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
         """
+        return self._landed_runs(
+            f"CASE WHEN r.kind IN ({_RERUNS_SQL}) THEN s.run = x.run "
+            f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END",
+            self._symptoms(),
+        )
+
+    def harmless_runs(self) -> tuple[LandedRun, ...]:
+        """The runs of strategies, and benign runs, that passed although their faults fired."""
+        kinds = f"r.kind IN ('{RoundKind.STRATEGY}', '{RoundKind.BENIGN}')"
+        return self._landed_runs(f"x.symptom = '' AND x.status = 'fired' AND {kinds}", {})
+
+    def _landed_runs(self, which: str, shown: Mapping[int, tuple[Symptom, ...]]) -> tuple[LandedRun, ...]:
+        """The finished runs that this condition selects, oldest first, with their symptoms."""
         rows = self._all(
             "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind, "
-            "json_extract(x.timing, '$.faults') FROM runs x "
-            "JOIN rounds r USING (round) JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND "
-            f"CASE WHEN r.kind IN ({_RERUNS_SQL}) THEN s.run = x.run "
-            f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END ORDER BY x.run"
+            "json_extract(x.timing, '$.faults') FROM runs x JOIN rounds r USING (round) "
+            f"JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND {which} ORDER BY x.run"
         )
-        shown = self._symptoms()
         return tuple(
             LandedRun(
                 run,
@@ -425,12 +435,12 @@ class CampaignStore(Connection):
         """By run: its symptoms. A run that failed although no fault fired has none."""
         rows = self._all(
             "SELECT v.run, v.checker, json_extract(v.verdict, '$.text'), json_extract(v.verdict, '$.symptom'), "
-            "json_extract(v.verdict, '$.rank') FROM verdicts v JOIN runs x USING (run) WHERE v.answer = 'fail' "
-            "AND x.symptom != '' ORDER BY v.run, v.rowid"
+            "json_extract(v.verdict, '$.rank'), json_extract(v.verdict, '$.place') "
+            "FROM verdicts v JOIN runs x USING (run) WHERE v.answer = 'fail' AND x.symptom != '' ORDER BY v.run, v.rowid"
         )
         failing: dict[int, list[Verdict]] = {}
-        for run, checker, text, symptom, rank in rows:
-            verdict = Verdict("fail", text or "", symptom or "", checker=checker, rank=rank or "")
+        for run, checker, text, symptom, rank, place in rows:
+            verdict = Verdict("fail", text or "", symptom or "", checker=checker, rank=rank or "", place=place or "")
             failing.setdefault(run, []).append(verdict)
         return {run: symptoms_of(verdicts) for run, verdicts in failing.items()}
 
@@ -508,6 +518,11 @@ class CampaignStore(Connection):
         """The profile of all fault-free runs together."""
         with self._lock:
             return self._points.profile(self._db, self.fault_free())
+
+    def first_seen(self, point: Point) -> tuple[int, int, tuple[str, ...]] | None:
+        """The first run that showed a point, its position among the points of that run, and its call stack, innermost first."""
+        with self._lock:
+            return self._points.first_seen(self._db, point)
 
     def frames(self, point: Point) -> tuple[str, ...]:
         """The functions of a point's call stack, innermost first; none if no run showed it."""

@@ -132,6 +132,16 @@ class PointTable:
         number = self._numbers.get(point)
         return self._stored[number].frames if number is not None else ()
 
+    def first_seen(self, db: sqlite3.Connection, point: Point) -> tuple[int, int, tuple[str, ...]] | None:
+        """The first run that showed a point, its position among the points of that run, and its call stack, innermost first."""
+        if point not in self._numbers:
+            self._read_new(db)
+        number = self._numbers.get(point)
+        if number is None:
+            return None
+        row = self._stored[number]
+        return row.rank[0], row.rank[1], row.frames
+
     def _packed(self, db: sqlite3.Connection, runs: Sequence[int]) -> Iterator[tuple[list[int], _Packed]]:
         """For each run that has a profile: the numbers of its points, and the packed row."""
         for run in runs:

@@ -10,6 +10,7 @@ from undermine_agent.patching.observe import WeakTable, unique
 from undermine_agent.patching.patch import dressed, on_class
 
 TEXT_MAX = 500
+CAUSES_MAX = 20  # a chain may be a ring
 # The subjects of threads: the same at start, begin, end and join.
 STARTED = WeakTable()
 
@@ -91,9 +92,16 @@ def _hook_death(agent, threading) -> None:
 
 
 def death(error) -> Subject:
-    """The subject of a death: the exception of a thread or task."""
+    """The subject of a death: the exception of a thread or task, and the innermost one that it was raised from."""
+    cause = error
+    for _ in range(CAUSES_MAX):
+        cause = cause.__cause__ or cause
+    caused = f"; caused by {type(cause).__qualname__}: {_text(cause)}" if cause is not error else ""
+    return Subject(type(error).__qualname__, _text(error) + caused)
+
+
+def _text(error) -> str:
     try:
-        text = str(error)[:TEXT_MAX]
+        return str(error)[:TEXT_MAX]
     except Exception:
-        text = ""
-    return Subject(type(error).__qualname__, text)
+        return ""

@@ -13,6 +13,8 @@ import undermine.agent.record.ThreadState;
 /** Entries of the JDK's methods of threads. These operations have no duration. */
 public final class ThreadHooks {
     private static final int TEXT_MAX = 500;
+    /** A chain may be a ring. */
+    private static final int CAUSES_MAX = 20;
     private static final AtomicLong NUMBER = new AtomicLong();
 
     private ThreadHooks() {
@@ -72,11 +74,20 @@ public final class ThreadHooks {
             return;
         }
         try {
-            Throwable cause = (Throwable) error;
-            Recorder.record(Ops.threadDie, new Subject(cause.getClass().getSimpleName(), text(cause), false), cause);
+            Throwable last = (Throwable) error;
+            Recorder.record(Ops.threadDie, new Subject(last.getClass().getSimpleName(), text(last) + caused(last), false), last);
         } catch (Throwable trouble) {
             agent.note(trouble);
         }
+    }
+
+    /** The innermost exception that caused this one; "" if none did. */
+    private static String caused(Throwable error) {
+        Throwable cause = error;
+        for (int i = 0; i < CAUSES_MAX && cause.getCause() != null; i++) {
+            cause = cause.getCause();
+        }
+        return cause == error ? "" : "; caused by " + cause.getClass().getSimpleName() + ": " + text(cause);
     }
 
     private static String text(Throwable error) {

@@ -1,0 +1,106 @@
+"""Two ways to break one promise: a fault between them did no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import pytest
+
+from undermine.findings.group import suspicions
+from undermine.model.faults import Crash, Fault, Reboot
+from undermine.model.finding import Finding, LandedRun
+from undermine.model.plan import At, Plan, Step
+from undermine.model.point import Point
+from undermine.model.run import Rank, Symptom
+from undermine.testing import point
+
+ROLES = {"w1": "worker", "w2": "worker", "redis": "broker"}
+LOST = Symptom("accepted job lost")
+POSITIONS = {"take": 1, "record": 2, "work": 3, "save": 4, "report": 5}
+
+
+def at(function: str, node: str = "w1") -> Point:
+    return Point.of({**point(loc=f"app:{function}#1", node=node).as_dict(), "role": ROLES[node]})
+
+
+def order(of: Point) -> tuple[Hashable, int] | None:
+    function = of.get("loc").removeprefix("app:").partition("#")[0]
+    return ((of.get("node"), "main"), POSITIONS[function]) if function in POSITIONS else None
+
+
+def run(
+    number: int, function: str, symptom: Symptom | None = LOST, fault: Fault = Crash(), node: str = "w1", place: str = "after"  # noqa: B008
+) -> LandedRun:
+    here = at(function, node)
+    plan = Plan((Step(At(here, place=place), fault),))  # type: ignore[arg-type]
+    return LandedRun(number, "random", plan, plan.id, "fired", (symptom,) if symptom else (), ((0, here),))
+
+
+def found(*runs: LandedRun) -> list[Finding]:
+    harmless = [one for one in runs if not one.symptoms]
+    failing = [one for one in runs if one.symptoms]
+    made = suspicions(failing, lambda _: (), roles=ROLES, order=order, harmless=lambda: harmless)
+    return [suspicion.finding for suspicion in made]
+
+
+def test_a_harmless_fault_between_two_harmful_ones_makes_two_findings() -> None:
+    taken, saved = found(run(1, "take"), run(2, "work", None), run(3, "save"))
+    assert (taken.name, taken.runs) == ("accepted job lost, when a worker stops", (1,))
+    assert (saved.name, saved.runs) == ("accepted job lost, when a worker stops in app:save", (3,))
+    assert (taken.like, saved.like) == (("F2",), ("F1",))
+
+
+def test_without_a_harmless_fault_between_them_they_are_one_window() -> None:
+    (one,) = found(run(1, "take"), run(2, "report", None), run(3, "save"))
+    assert one.runs == (1, 3)
+    assert [variant.site for variant in one.variants] == ["file.write of worker at app:save"]
+
+
+def test_later_runs_join_the_window_in_which_they_are() -> None:
+    taken, saved = found(run(1, "take"), run(2, "work", None), run(3, "save"), run(4, "record"), run(5, "report"))
+    assert (taken.runs, saved.runs) == ((1, 4), (3, 5))
+
+
+def test_the_end_of_an_operation_comes_after_its_begin() -> None:
+    runs = (run(1, "take"), run(2, "work", None, place="before"), run(3, "work", place="after"))
+    assert [one.runs for one in found(*runs)] == [(1,), (3,)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        run(2, "work", None, node="w2"),
+        run(2, "work", None, node="redis"),
+        run(2, "elsewhere", None),
+        run(2, "work"),
+    ],
+    ids=["another node", "another role", "of unknown order", "harmful"],
+)
+def test_a_fault_that_says_nothing_divides_nothing(between: LandedRun) -> None:
+    (one, *_) = found(run(1, "take"), between, run(3, "save"))
+    assert {1, 3} <= {*one.runs}
+
+
+def test_a_moment_that_also_did_harm_divides_nothing() -> None:
+    (one,) = found(run(1, "take"), run(2, "work", None), run(3, "work", fault=Reboot()), run(4, "save"))
+    assert one.runs == (1, 3, 4)
+
+
+def test_two_calls_in_one_function_are_one_way() -> None:
+    second = at("take")
+    plan = Plan((Step(At(Point.of({**second.as_dict(), "loc": "app:take#2"})), Crash()),))
+    again = LandedRun(3, "random", plan, plan.id, "fired", (LOST,), ((0, plan.steps[0].trigger.point),))  # type: ignore[union-attr]
+    (one,) = found(run(1, "take", place="before"), run(2, "work", None), again)
+    assert one.runs == (1, 3)
+
+
+def test_a_symptom_that_names_its_place_is_one_finding_whatever_is_between() -> None:
+    died = Symptom("worker ends by itself with exit code 1: KeyError, at app.py:save", Rank.EXIT)
+    (one,) = found(run(1, "take", died), run(2, "work", None), run(3, "save", died))
+    assert one.runs == (1, 3)
+
+
+def test_a_node_that_does_not_serve_again_is_another_finding_in_other_circumstances() -> None:
+    gone = Symptom("worker does not serve again after healing: refused", Rank.RECOVERY)
+    stopped, other = found(run(1, "take", gone), run(2, "take", gone, node="redis"))
+    assert [one.when for one in (stopped, other)] == ["a worker stops", "broker stops"]
