@@ -37,6 +37,7 @@ LAST_RUNS = 5
 WAYS = {"tool": 6, "guardian": 2, "both": 2, "interrupt": 1}
 """The ways to end a hunt, and how often each is chosen."""
 INTERRUPTED = 130
+START_UP = "start-up"
 Slots = dict[tuple[int, int], int]
 """By round and index of a plan: its run."""
 
@@ -101,6 +102,22 @@ class Hunts:
         with sqlite3.connect(self.database) as db:
             return {(a, b): run for a, b, run in db.execute("SELECT round, idx, run FROM slots WHERE run IS NOT NULL")}
 
+    def last_run(self) -> int:
+        """The number of the last run that was begun; 0 if there is none."""
+        if not self.database.exists():
+            return 0
+        with sqlite3.connect(self.database) as db:
+            return int(db.execute("SELECT COALESCE(MAX(run), 0) FROM runs").fetchone()[0])
+
+    def interrupted(self, before: int) -> str:
+        """The kind of run that a kill interrupted. `before` is the last run of the hunts before."""
+        if not self.database.exists():
+            return START_UP
+        with sqlite3.connect(self.database) as db:
+            query = "SELECT r.kind, x.state = 'done' FROM runs x JOIN rounds r USING (round) WHERE x.run > ? ORDER BY x.run DESC"
+            row = db.execute(query, (before,)).fetchone()
+        return START_UP if row is None else "between runs" if row[1] else str(row[0])
+
     def look_for_losses(self, before: Slots, way: str) -> Slots:
         """Compare the stored runs with those before; read the record of each new one."""
         now = self.slots()
@@ -130,18 +147,21 @@ def main() -> int:
     rng = random.Random(SEED)
     begun = time.monotonic()
     made: Counter[str] = Counter()
+    interrupted: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="um-bench-") as folder:
         hunts = Hunts(api.demo_config(Path(folder, "granary")))
         stored: Slots = {}
         pending: list[int] = []
         for number in range(1, KILLS + 1):
             way = rng.choices(list(WAYS), list(WAYS.values()))[0]
+            last_before = hunts.last_run()
             tool = hunts.start()
             time.sleep(rng.uniform(0.0, MOMENT_S_MAX))
             if tool.poll() is not None:
                 hunts.note(f"the tool ended by itself with exit code {tool.returncode}", "none")
             hunts.end(tool, way)
             made[way] += 1
+            interrupted[hunts.interrupted(last_before)] += 1
             pending.append(tool.pid)
             if way != "both":
                 await_nothing_left(hunts, pending, way)
@@ -158,6 +178,7 @@ def main() -> int:
     summary = {
         "bench": "kills",
         "kills": dict(made),
+        "interrupted": dict(interrupted),
         "runs_stored": len(stored),
         "defects": dict(Counter(hunts.wrong)),
         "duration_s": round(time.monotonic() - begun),
