@@ -10,6 +10,8 @@ import subprocess
 import pytest
 from integration_project import TOML
 
+from undermine.campaign.running import ATTEMPTS_MAX
+
 pytestmark = pytest.mark.slow
 
 
@@ -102,19 +104,31 @@ def test_the_error_for_a_node_that_exits_has_its_output(project) -> None:
     done = project.run("hunt", "--set", "behaviour=exits")
     assert done.returncode == 3
     assert "no licence" in sentence(done)
+    assert len(list((project.results / "latest" / "runs").iterdir())) == 1, "the next run would fail too"
+
+
+def project_with_port(project, port: int, ready: str) -> None:
+    """Give the node this port. It is ready when it has logged `ready`."""
+    toml = (project.folder / "undermine.toml").read_text()
+    toml = toml.replace("{host} {port} {dir}", f"{{host}} {port} {{dir}}").replace('{tcp = "main"', f'{{log = "{ready}"')
+    project.write(toml.replace("[run]", '[run]\nisolation = "ports"'))
 
 
 def test_a_port_in_use_is_named(project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        toml = (project.folder / "undermine.toml").read_text()
-        toml = toml.replace("{host} {port} {dir}", f"{{host}} {port} {{dir}}").replace(
-            '{tcp = "main"', '{log = "ready"'
-        )
-        project.write(toml.replace("[run]", '[run]\nisolation = "ports"'))
+        project_with_port(project, taken.getsockname()[1], "ready")
         done = project.run("hunt")
     assert done.returncode == 3
     assert "in use" in sentence(done)
+
+
+def test_a_node_that_lacks_its_port_is_started_again(project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        project_with_port(project, taken.getsockname()[1], "logged after binding")
+        done = project.run("hunt")
+    assert done.returncode == 3
+    assert "n1 did not get ready" in sentence(done)
+    assert len(list((project.results / "latest" / "runs").iterdir())) == ATTEMPTS_MAX
 
 
 def test_a_workload_that_raises_without_faults(project) -> None:

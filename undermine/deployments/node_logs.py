@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import itertools
 import os
+import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +22,8 @@ _FILES_MAX = 200
 _NAME_BYTES_MAX = 200
 _LOOK_S = 0.2
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
+_PORT_TAKEN = re.compile(rf"\baddress already in use\b|\berrno\W{{0,2}}{errno.EADDRINUSE}\b", re.IGNORECASE)
+"""The operating system's words or number for a port that another process has. C, Python and the JVM print one of them."""
 _libc = ctypes.CDLL(None)
 
 
@@ -119,3 +123,8 @@ def tail(path: Path) -> str:
         return target_files.read_end(path, _TAIL_BYTES).data.decode(errors="replace")
     except OSError:
         return ""
+
+
+def says_port_is_taken(line: str) -> bool:
+    """Does this line of a log report that another process has the port?"""
+    return bool(_PORT_TAKEN.search(line))

@@ -24,7 +24,7 @@ from undermine.deployments.guardian_client.client import GuardianClient, NodeSur
 from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.isolation import NodeNetwork
 from undermine.deployments.local import ENDED, LocalCluster
-from undermine.deployments.node_logs import tail
+from undermine.deployments.node_logs import says_port_is_taken, tail
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.deployments.stacks import gather
@@ -63,8 +63,6 @@ from undermine.store.rundir import RunDir, load_trace
 from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile, Triggers
 
-_PORT_TAKEN = "in use"
-"""Matches the line in which a node says that its port is taken ("Address already in use"). The run's error quotes it."""
 _GUARDIAN = "the guardian that keeps the nodes"
 _DEATHS_BY_MAPS = (-signal.SIGBUS, -signal.SIGABRT)
 """How a process ends that touches a part of a mapped file that is gone: Python at once, a JVM by its error handler."""
@@ -78,6 +76,10 @@ KEY = "run-{}"
 
 class Broken(Exception):
     """The run itself failed. It says nothing about the target, so the plan runs again."""
+
+    def __init__(self, why: str, *, port_taken: bool = False) -> None:
+        super().__init__(why)
+        self.port_taken = port_taken
 
 
 class RunInProgress:
@@ -122,6 +124,7 @@ class RunInProgress:
         )
         accounts.share(run.state, 0o660)
         self._broken = ""
+        self._port_taken = False
         self._state_whole = True
         self._guardian_died = False
         self._workload = WorkloadResult()
@@ -200,7 +203,7 @@ class RunInProgress:
             with self._phase("start"):
                 unready = self._cluster.start_all(self._waited_enough)
             if unready and not self._controller.fired():
-                raise Broken(self._why_unready(unready))
+                raise self._not_ready(unready)
             if not unready:
                 self._rest()
             with self._phase("workload"):
@@ -217,7 +220,7 @@ class RunInProgress:
                 else:
                     self._settle(call, operations)
         except Broken as error:
-            self._broken = str(error)
+            self._broken, self._port_taken = str(error), error.port_taken
         except GuardianDied as error:
             raise helper_died(_GUARDIAN) from error
         except (OSError, UserError):
@@ -246,14 +249,15 @@ class RunInProgress:
         """True if a fault is in force and `hang_s` is over: then nodes need not be ready."""
         return bool(self._controller.fired()) and time.monotonic() - self._begun > self._config.run.hang_s
 
-    def _why_unready(self, unready: dict[str, str]) -> str:
+    def _not_ready(self, unready: dict[str, str]) -> Broken:
         node, why = next(iter(unready.items()))
         last = next((e.log_tail for e in self._cluster.exits if e.node == node), "") or tail(
             self._run.log(node, 1, "err")
         )
-        lines = [line for line in last.splitlines() if line.strip()]
-        said = f"; it said: {lines[-1].strip()[:300]}" if lines else ""
-        return f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
+        line = next((line.strip() for line in reversed(last.splitlines()) if line.strip()), "")
+        said = f"; it said: {line[:300]}" if line else ""
+        why = f"{node} did not get ready: {why}{said} (logs: {self._run.logs})"
+        return Broken(why, port_taken=says_port_is_taken(line))
 
     def _rest(self) -> None:
         """Fire the steps whose trigger is the cluster at rest, in order: one pass for each step of the plan."""
@@ -511,7 +515,7 @@ class RunInProgress:
             exchanged=exchanged,
             status=status,
             reason=reason,
-            port_taken=status == "broken" and _PORT_TAKEN in reason,
+            port_taken=self._port_taken,
             nodes=self._nodes,
             isolation=isolation,
             receipts=receipts,
