@@ -192,8 +192,8 @@ def runtimes_named(path: Path) -> list[str]:
     """The names of runtimes that code compares something with."""
     found: list[ast.expr] = []
     for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            found += [node.left, *node.comparators]
+        if isinstance(node, ast.Compare):
+            found += [part for side in (node.left, *node.comparators) for part in getattr(side, "elts", [side])]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
             found += node.args
     return [node.value for node in found if isinstance(node, ast.Constant) and node.value in ("python", "jvm")]
@@ -206,8 +206,8 @@ def test_only_the_room_of_runtimes_asks_which_one_it_is() -> None:
 
 def test_a_comparison_with_a_runtimes_name_would_be_seen(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text('a == "jvm" or "python" != b\nc.startswith("jvm")\nd = "jvm"\n')
-    assert sorted(runtimes_named(bad)) == ["jvm", "jvm", "python"]
+    bad.write_text('a == "jvm" or "python" != b\nc.startswith("jvm")\nd = "jvm"\n"python" in e\nf not in ("jvm", "x")\n')
+    assert sorted(runtimes_named(bad)) == ["jvm", "jvm", "jvm", "python", "python"]
 
 
 def test_there_are_no_import_cycles() -> None:

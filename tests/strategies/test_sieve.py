@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+from tables import for_each
 from traced_runs import Trace, delay_of, places, ran, told
 
 from undermine.analysis.exposure.exposure import Spot
 from undermine.inject.compile import compile_steps
+from undermine.model.columns import Columns
+from undermine.model.event import AgentInfo
 from undermine.model.faults import Delay, Reboot
 from undermine.model.plan import At, Plan, Step, Then, point_at
 from undermine.model.predictions.candidate import Evidence, plan_of
-from undermine.program import Compiled, analyse
+from undermine.program import Compiled, Counts, Facts, analyse
 from undermine.protocols import History, PastRun, TargetProgram
 from undermine.strategies.observed_weak_spots import OVER
 from undermine.strategies.sieve import UNDER, Sieve
@@ -168,6 +172,29 @@ def test_the_user_is_told_why_no_code_could_be_read(trace: Trace) -> None:
     said = " ".join(strategy.remarks())
     assert "app.jar was left out: the analysis of the class files took more than 300 s" in said
     assert "not found" not in said
+
+
+@for_each(
+    ("agent", "runtime", "warned"),
+    [
+        ("python/1", f"cpython {platform.python_version()}", False),
+        ("python/1", "cpython 3.6.1", True),
+        ("python-fast/1", "cpython 3.6.1", True),
+        ("jvm/1", "OpenJDK 17.0.1", False),
+        ("", "cpython 3.6.1", False),
+    ],
+)
+def test_the_user_is_told_if_nodes_run_another_release_of_python(agent: str, runtime: str, warned: bool) -> None:
+    trace = Trace()
+    trace.locked("file.fsync", "save", "put")
+    process = AgentInfo("n1", 1, trace.events[0].pid, agent, runtime, 2)
+    source = Facts(counts=Counts(files=1))
+    strategy = Sieve()
+    shown = msgspec.structs.replace(
+        told(trace), columns=lambda _: Columns.of(trace.events, [process]), program=lambda _: TargetProgram(source)
+    )
+    propose(strategy, shown)
+    assert ("another release of Python" in " ".join(strategy.remarks())) == warned
 
 
 def test_another_fault_on_top_only_if_it_is_wanted(trace: Trace) -> None:

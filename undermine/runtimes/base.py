@@ -32,6 +32,8 @@ class Traits(msgspec.Struct, frozen=True):
     """The stack of a clock read may hold only its call site, without the callers."""
     socket_timeout_limits_sends: bool = True
     """The time limit of a socket applies to sends as well as to receives."""
+    call_sites_vary_by_release: bool = False
+    """Another release of the runtime may number the call sites of a function differently."""
 
 
 class RoleCommand(msgspec.Struct, frozen=True):

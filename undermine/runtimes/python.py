@@ -22,7 +22,7 @@ class PythonRuntime:
     """The accelerator is built for each interpreter; `accelerator.py` says when."""
 
     name = "python"
-    traits = Traits(no_stacks=NO_STACKS)
+    traits = Traits(no_stacks=NO_STACKS, call_sites_vary_by_release=True)
     has_agent = True
     takes_adapters = True
     without_native = "is slower under its agent, which has no accelerator"

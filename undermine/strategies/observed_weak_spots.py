@@ -21,6 +21,7 @@ from undermine.model.faults import Delay, Fault, Reboot
 from undermine.model.point import LEAVING_TRACES, Point
 from undermine.program import Facts
 from undermine.protocols import History, PossibleFault
+from undermine.runtimes.table import runtime_of
 
 _LEAST_S = 0.01
 _TROUBLES_MAX = 5
@@ -155,5 +156,5 @@ def _remarks_on_source(facts: Facts, same_interpreter: bool) -> list[str]:
 def _same_interpreter(traces: Iterable[Columns]) -> bool:
     """Do the nodes number call sites as this interpreter does?"""
     own = f"{sys.version_info.major}.{sys.version_info.minor}."
-    runtimes = {process.runtime for columns in traces for process in columns.processes if process.agent}
-    return all(own in runtime for runtime in runtimes if "python" in runtime)
+    processes = [process for columns in traces for process in columns.processes]
+    return all(own in process.runtime for process in processes if runtime_of(process).traits.call_sites_vary_by_release)
