@@ -9,6 +9,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from tables import for_each
 
 from undermine.agent_protocol import CAPABILITIES
 from undermine.checkers import allowed
@@ -267,6 +268,32 @@ def test_times() -> None:
         False,
         False,
     ]
+
+
+@for_each(
+    ("fault", "is_long"),
+    [
+        (Reboot(20.0), True),
+        (Reboot(0.3), False),
+        (Pause(20.0), True),
+        (Pause(5.0), False),
+        (Partition(lasts_s=20.0), True),
+        (Partition(), False),
+        (PowerLoss(after_s=20.0), True),
+        (Crash(), False),
+        (Delay(20.0), False),
+    ],
+)
+def test_long_outages(fault: Fault, is_long: bool) -> None:
+    """A delay that is as long isn't an outage."""
+    limits = FaultLimits(reboot_after_s=0.3, pause_s=5.0, long_outage_s=20.0)
+    assert limits.is_long(fault) == is_long
+
+
+def test_a_duration_of_the_users_own_is_not_a_long_outage() -> None:
+    limits = FaultLimits(reboot_after_s=20.0, pause_s=5.0, long_outage_s=20.0)
+    assert not limits.is_long(Reboot(20.0))
+    assert limits.is_long(Pause(20.0))
 
 
 def test_a_lost_stream_lasts_and_a_message_lost_at_the_call_does_not() -> None:

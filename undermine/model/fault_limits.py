@@ -21,7 +21,6 @@ from undermine.model.faults import (
     Logical,
     Loss,
     NetworkError,
-    Partition,
     Pause,
     Reboot,
     duration_s,
@@ -72,5 +71,5 @@ class FaultLimits(msgspec.Struct, frozen=True):
 
     def is_long(self, fault: Injection) -> bool:
         """Is it a long outage? The user's own duration isn't one, even if it is as long."""
-        usual_s = 0.0 if isinstance(fault, Partition) else self.pause_s if isinstance(fault, Pause) else self.reboot_after_s
-        return row_of(fault).hits != "operation" and duration_s(fault) in self.outages_s(usual_s)[1:]
+        usual_s = row_of(fault).usual_outage_s
+        return usual_s is not None and duration_s(fault) in self.outages_s(usual_s(self))[1:]

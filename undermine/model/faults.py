@@ -173,6 +173,8 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     harm: Callable[[F, Point], str]
     """What it does to a node that it hits at this point, as a verb: `stops`, `loses messages`. Kinds that do the same to a node
     have the same words: findings are told apart by them."""
+    usual_outage_s: Callable[[FaultLimits], float] | None
+    """The duration that the user configured for its outages; 0: there is none. None: it isn't an outage that ends by itself."""
 
     label: Callable[[F], str] | None = None
     """Shorter words for reports, without the nodes; None: the words of `describe`."""
@@ -350,6 +352,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="all clients",
         describe=lambda fault: _named("crash", fault.nodes),
         harm=lambda fault, point: "stops",
+        usual_outage_s=None,
         label=lambda fault: "crash",
         kills=True,
         benign=True,
@@ -362,6 +365,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="all clients",
         describe=lambda fault: f"{_named('reboot', fault.nodes)} (back after {fault.after_s:g} s)",
         harm=lambda fault, point: "stops",
+        usual_outage_s=lambda limits: limits.reboot_after_s,
         label=lambda fault: "reboot",
         detail=lambda fault: f"started again {fault.after_s:g} s later",
         checks={"after_s": _not_seconds},
@@ -379,6 +383,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
             fault.error + _where(fault) + ("" if fault.scope == "once" else f" for the {fault.scope} from then on")
         ),
         harm=lambda fault, point: "has a failing disk" if _error_failure(fault, point) == "disk" else LOSES_MESSAGES,
+        usual_outage_s=None,
         band=("failing", "operations fail"),
         failures=("disk", "net"),
         failure=_error_failure,
@@ -398,6 +403,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="all clients",
         describe=lambda fault: "one byte changed" if fault.how == "flip" else "bytes turned to zero",
         harm=lambda fault, point: "gets wrong bytes",
+        usual_outage_s=None,
         failures=("corruption",),
         may_stop_node=lambda fault: True,
         may_refuse=lambda point: point.kind != "net",  # a message's bytes are gone with it, a file's stay wrong
@@ -411,6 +417,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="one client",
         describe=lambda fault: _delayed(f" of up to {fault.delay_s:g} s", fault),
         harm=lambda fault, point: "has a slow disk" if NETWORK not in point.devices else "has a slow network",
+        usual_outage_s=None,
         untimed=lambda fault: _delayed("", fault),
         capabilities=("delay", "delay-operation"),
         capability=lambda fault: "delay-operation" if fault.mode == "operation" else "delay",
@@ -425,6 +432,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="one client",
         describe=lambda fault: f"drop{_where(fault)}",
         harm=lambda fault, point: LOSES_MESSAGES,
+        usual_outage_s=None,
         band=("lost", "messages lost"),
         lasts=lambda fault, point: point.kind in ("net", "") or fault.logical == "wire",  # a connection loses what follows too
     ),
@@ -436,6 +444,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="all clients",
         describe=_describe_partition,
         harm=lambda fault, point: LOSES_MESSAGES,
+        usual_outage_s=lambda limits: 0.0,
         label=lambda fault: {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[
             fault.direction
         ],
@@ -454,6 +463,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="all clients",
         describe=lambda fault: f"{_named('pause', fault.nodes)} of up to {fault.pause_s:g} s",
         harm=lambda fault, point: "is frozen",
+        usual_outage_s=lambda limits: limits.pause_s,
         label=lambda fault: f"pause of up to {fault.pause_s:g} s",
         untimed=lambda fault: _named("pause", fault.nodes),
         band=("paused", "paused"),
@@ -468,6 +478,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         excused="all clients",
         describe=lambda fault: f"{_named('power loss', fault.nodes)} ({_KEPT[fault.kept]}; back after {fault.after_s:g} s)",
         harm=lambda fault, point: "stops",
+        usual_outage_s=lambda limits: limits.reboot_after_s,
         label=lambda fault: "power loss",
         detail=lambda fault: f"{_KEPT[fault.kept]}; started again {fault.after_s:g} s later",
         checks={"after_s": _not_seconds, "at": _not_a_share},
@@ -485,6 +496,7 @@ _HOLD = FaultKind(
     excused="one client",
     describe=lambda fault: "hold without a fault",
     harm=lambda fault, point: "",
+    usual_outage_s=None,
     default=False,
 )
 
