@@ -89,11 +89,11 @@ def hunt(target: str, options: Options, folder: Path) -> Hunt:
         statuses = Counter(row["status"] for row in own)
         history = campaign.history_of(strategy, 1)
         assert isinstance(strategy, Cofi)
-        known = strategy.known(history)
+        observed = strategy.observed_states(history)
         runs = (*history.fault_free, *(run.id for run in history.runs if run.status != "broken" and not run.covered))
-        states = {found.state for run in runs for found in known.alike(run)}
+        states = {found.state for run in runs for found in observed.alike(run)}
         cell = cell_of(Cofi.name, store.run_rows(), (), store.findings(), Points())
-    kept = known.invariants
+    kept = observed.invariants
     return Hunt(cell, kept.mined, len(kept.invariants), len(states), statuses["fired"], statuses["not_fired"])
 
 

@@ -141,7 +141,7 @@ class AgreeingRunner(TalkingRunner):
         """The number of agreements that each run waits for."""
 
     def execute(self, folder: Path, run_id: int, plan: Plan, *rest) -> RunView:
-        self.agreed.append(len(self.agreements.known))
+        self.agreed.append(len(self.agreements.at_rest))
         view = super().execute(folder, run_id, plan, *rest)
         record = msgspec.structs.replace(view.record, settled_ns=200)
         leaders = ("n1", "n2" if self.picks(plan) else "n1")
@@ -172,24 +172,24 @@ def agreeing(tmp_path: Path, store: CampaignStore, monkeypatch: pytest.MonkeyPat
 
 def test_agreements_of_fault_free_runs_are_waited_for_in_benign_runs_and_learnt(agreeing, store) -> None:
     agreeing.run()
-    (learnt,) = load_baseline(store.folder).agreements.known
+    (learnt,) = load_baseline(store.folder).agreements.at_rest
     assert (learnt.one, learnt.other, learnt.runs) == (("n1", "leader", ""), ("n2", "leader", ""), 3)
     assert agreeing.runner.agreed == [0, 0, 0, 1, 1, 1]
-    assert agreeing.runner.agreements.known == (learnt,)
+    assert agreeing.runner.agreements.at_rest == (learnt,)
 
 
 def test_variables_that_the_campaign_chose_itself_need_not_agree(agreeing, store) -> None:
     agreeing.engine.config = msgspec.structs.replace(agreeing.engine.config, auto_variables=True)
     agreeing.run()
-    assert load_baseline(store.folder).agreements.known == ()
+    assert load_baseline(store.folder).agreements.at_rest == ()
     assert agreeing.runner.agreed == [0, 0, 0, 0, 0, 0]
 
 
 def test_an_agreement_that_a_benign_run_breaks_is_dropped(agreeing, store) -> None:
     agreeing.runner.picks = lambda plan: bool(plan.steps) and fault_kind(plan.steps[0].fault) == "reboot"
     agreeing.run()
-    assert load_baseline(store.folder).agreements.known == ()
-    assert agreeing.runner.agreements.known == ()
+    assert load_baseline(store.folder).agreements.at_rest == ()
+    assert agreeing.runner.agreements.at_rest == ()
 
 
 def test_a_resumed_campaign_waits_for_the_agreements_that_are_left(agreeing, store) -> None:

@@ -61,7 +61,7 @@ def learnt(*runs: RunView) -> Agreements:
 
 
 def words(known: Agreements) -> list[str]:
-    return [f"{'.'.join(each.one).rstrip('.')} {each.relation} {'.'.join(each.other).rstrip('.')}" for each in known.known]
+    return [f"{'.'.join(each.one).rstrip('.')} {each.relation} {'.'.join(each.other).rstrip('.')}" for each in known.at_rest]
 
 
 LEADER = learnt(run(*same("leader", "s1")), run(*same("leader", "s1")))
@@ -76,7 +76,7 @@ def check(*events: Event, known: Agreements = LEADER, **more: Any) -> Verdict:
 
 def test_a_leader_that_all_nodes_know_is_learnt_though_it_is_always_the_same() -> None:
     assert words(LEADER) == ["s1.leader == s2.leader", "s1.leader == s3.leader", "s2.leader == s3.leader"]
-    assert [(each.runs, each.times) for each in LEADER.known] == [(2, 4)] * 3
+    assert [(each.runs, each.times) for each in LEADER.at_rest] == [(2, 4)] * 3
 
 
 def test_one_run_teaches_nothing() -> None:
@@ -107,7 +107,7 @@ def test_nodes_that_have_just_started_may_differ() -> None:
     late = run(*same("leader", "s1", nodes=("s1", "s2")), *trace((2, "s3", "leader", "s3"), (BEGUN_S + 1, "s3", "leader", "s1")))
     known = learnt(late, late)
     assert words(known) == words(LEADER)
-    assert [each.times for each in known.known] == [4, 2, 2]
+    assert [each.times for each in known.at_rest] == [4, 2, 2]
 
 
 def test_keys_that_differ_from_run_to_run_are_generalised() -> None:

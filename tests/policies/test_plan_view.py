@@ -23,7 +23,7 @@ from undermine.policies.plan_view import (
     crashed,
     explored,
     first_read,
-    known,
+    has_run,
     plan_view,
     post_injection_points,
     profiles_of,
@@ -252,16 +252,16 @@ def test_policies_can_ask_for_the_results_of_experiments(profiles: CampaignProfi
         assert recovery_path(CRASHED) == {RECV}
         assert recovery_path(CRASHED, "loc") == abstract_in(recovery_path(CRASHED), "loc")
         assert recovery_path(()) == frozenset()
-        assert (known(CRASHED), known(()), known(seq(step(SEND)))) == (True, True, False)
+        assert (has_run(CRASHED), has_run(()), has_run(seq(step(SEND)))) == (True, True, False)
         assert all_points(seq(step(SEND))) == frozenset()
 
 
-def test_without_bound_profiles_nothing_is_known(profiles: CampaignProfiles) -> None:
+def test_without_bound_profiles_nothing_has_run(profiles: CampaignProfiles) -> None:
     with using(profiles):
         pass
     assert all_points() == recovery_path(CRASHED) == frozenset()
     assert not explored(WRITE)
-    assert not known(CRASHED)
+    assert not has_run(CRASHED)
     assert first_read(task(RECV))
 
 
@@ -380,7 +380,7 @@ def test_a_stored_campaign_is_read_at_the_first_question(tmp_path: Path) -> None
         assert all_points(CRASHED) == {WRITE, SEND}
         assert post_injection_points(CRASHED) == recovery_path(CRASHED) == {SEND}
         assert explored(WRITE)
-        assert known(CRASHED)
+        assert has_run(CRASHED)
         assert first_read(task(WRITE))
         assert task(SEND).frames == ("app:f",)
     assert len(opened) == 1

@@ -23,7 +23,7 @@ class Agreement(BuiltinChecker):
 
     def check(self, run: RunView) -> Verdict:
         agreements = run.baseline.agreements
-        if not agreements.known:
+        if not agreements.at_rest:
             return Verdict.ok()
         if not run.record.settled_ns:
             return Verdict.unknown("the cluster did not settle, so its nodes were not at rest")

@@ -200,7 +200,7 @@ def _show_variables(out: Console, result: api.CheckResult) -> None:
         out.print(table)
         if (left := len(result.variables) - _VARIABLES_SHOWN) > 0:
             out.print(f"  … and {left} more; `--json` has all")
-        agreed = dict.fromkeys(each.one[1] for each in result.baseline.agreements.known)
+        agreed = dict.fromkeys(each.one[1] for each in result.baseline.agreements.at_rest)
         out.print(f"nodes agree at rest about: {plain(', '.join(agreed)) or 'nothing'}")
     for missing in result.unmatched:
         out.print(f"[red]error:[/red] {plain(str(missing))}")

@@ -19,7 +19,7 @@ class UnknownAdapter(Exception):
     """There is no adapter of this name. Its text is the rest of a sentence about the key."""
 
 
-def known() -> list[str]:
+def adapter_names() -> list[str]:
     """The names of all adapters."""
     return sorted({*BUILTIN, *(entry.name for entry in entry_points(group=GROUP))})
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from undermine.config.adapters import UnknownAdapter, known, resolve
+from undermine.config.adapters import UnknownAdapter, adapter_names, resolve
 from undermine.config.lines import KeyPath, Reader, Source, read, show
 from undermine.config.schema import LogicalOperation, Role
 from undermine.config.templates import did_you_mean
@@ -71,7 +71,7 @@ def check_adapters(source: Source, project: str, roles: Mapping[str, Role]) -> N
             try:
                 resolve(adapter, project)
             except UnknownAdapter as error:
-                names = known()
+                names = adapter_names()
                 unknown = f"names the unknown adapter {show(adapter)}{did_you_mean(adapter, names)}"
                 text = (
                     str(error) or f"{unknown} (known adapters: {', '.join(names)}; or give a .py file of your project)"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from undermine.analysis.agreement.relations import Relation, compared
+from undermine.analysis.agreement.relations import Relation, relations_between
 from undermine.analysis.agreement.samples import EVERY_KEY, SAMPLE
 from undermine.findings.changes import CHANGES, changed, places, scalars, without
 from undermine.model.baseline import Agreement, Agreements, Baseline
@@ -165,12 +165,12 @@ def _event(base: RunView, node: str, op: str, t_ns: int, **more: Any) -> Event:
 def _disagreeing(base: RunView, node: str) -> Plant:
     """Two nodes break one of the agreements at rest. If there are none, the variable and the other node are made up."""
     known = base.baseline.agreements
-    if not known.known:
+    if not known.at_rest:
         known = Agreements((Agreement((node, WORD, ""), (WORD, WORD, ""), "=="),))
-    broken = known.known[0]
+    broken = known.at_rest[0]
     sides = [(of, name, WORD if key == EVERY_KEY else key) for of, name, key in (broken.one, broken.other)]
     record, settled_ns = base.record, base.record.settled_ns or base.record.healed_ns + 2
-    values = next(pair for pair in _DIFFERENT if compared(*pair).get(cast("Relation", broken.relation)) is False)
+    values = next(pair for pair in _DIFFERENT if relations_between(*pair).get(cast("Relation", broken.relation)) is False)
     events = tuple(
         _event(base, of, SAMPLE, settled_ns - 1, target=name, resource=key, content=value, size=1)
         for (of, name, key), value in zip(sides, values, strict=True)

@@ -21,7 +21,8 @@ class Agreement(msgspec.Struct, frozen=True):
 class Agreements(msgspec.Struct, frozen=True):
     """Everything that nodes agree about at rest. `metadata`: of each variable, by name."""
 
-    known: tuple[Agreement, ...] = ()
+    at_rest: tuple[Agreement, ...] = msgspec.field(default=(), name="known")
+    """Stored as `known`."""
     metadata: dict[str, str] = {}
 
 

@@ -25,7 +25,7 @@ from undermine.policies.plan_view import (
     crashed,
     explored,
     first_read,
-    known,
+    has_run,
     recovery_functions,
     recovery_path,
 )
@@ -214,7 +214,7 @@ def in_recovery(fs: PlanView) -> bool:
 
 def _recovery(fs: PlanView, *keys: str) -> Hashable:
     """The recovery path of the plan, reduced to these keys; the plan itself if it was never run, so that it equals no other."""
-    return recovery_path(fs, *keys) if known(fs) else fs
+    return recovery_path(fs, *keys) if has_run(fs) else fs
 
 
 @_cluster("Figures 10, 11 and 13")
@@ -230,7 +230,7 @@ def recovery_by_function(fs: PlanView) -> Hashable:
     Nodes that earlier failures of the plan name are distinguished: a second failure of the same node is another class.
     """
     *_, last = _number_nodes(fs)
-    return recovery_functions(fs.prefix) if known(fs.prefix) else fs.prefix, last
+    return recovery_functions(fs.prefix) if has_run(fs.prefix) else fs.prefix, last
 
 
 @_cluster("Figure 13, Section 4.4.2")

@@ -264,7 +264,7 @@ Some = PlanView | Plan | tuple[StepView, ...] | list[StepView]
 class Profiles(Protocol):
     """The results of a campaign's experiments so far. The functions of the same names at the end of this module explain them."""
 
-    def known(self, fs: Some) -> bool: ...
+    def has_run(self, fs: Some) -> bool: ...
     def all_points(self, fs: Some) -> frozenset[Point]: ...
     def post_injection_points(self, fs: Some) -> frozenset[Point]: ...
     def recovery_path(self, fs: Some, *keys: str) -> frozenset[Point]: ...
@@ -301,7 +301,7 @@ class CampaignProfiles:
         steps = _steps(fs)
         return self._runs.get(Plan(steps).steps_id, ()) if steps else (self._baseline,)
 
-    def known(self, fs: Some) -> bool:
+    def has_run(self, fs: Some) -> bool:
         return bool(self.profiles(fs))
 
     def all_points(self, fs: Some) -> frozenset[Point]:
@@ -427,8 +427,8 @@ class StoredProfiles:
             memory.past_runs(), memory.profile, memory.baseline_profile(), memory.frames, memory.fired_points()
         )
 
-    def known(self, fs: Some) -> bool:
-        return self._profiles.known(fs)
+    def has_run(self, fs: Some) -> bool:
+        return self._profiles.has_run(fs)
 
     def all_points(self, fs: Some) -> frozenset[Point]:
         return self._profiles.all_points(fs)
@@ -468,9 +468,9 @@ def using(profiles: Profiles) -> Iterator[None]:
 # --- functions for policies
 
 
-def known(fs: Some) -> bool:
+def has_run(fs: Some) -> bool:
     """Has an experiment with exactly these steps been run?"""
-    return _current.get().known(fs)
+    return _current.get().has_run(fs)
 
 
 def all_points(fs: Some = ()) -> frozenset[Point]:

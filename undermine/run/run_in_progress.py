@@ -419,7 +419,7 @@ class RunInProgress:
     def _await_agreement(self) -> None:
         """Leave the nodes alone until the traces so far show that each agreement has held since settling, or time is over."""
         deadline = time.monotonic() + self._limit_s(self._config.run.hang_s)
-        while self._agreements.known:
+        while self._agreements.at_rest:
             looked = time.monotonic()
             exits = [(one.node, one.t_ns) for one in tuple(self._cluster.exits)]
             until_ns = time.monotonic_ns()

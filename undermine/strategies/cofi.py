@@ -118,35 +118,35 @@ class Cofi:
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the next partition of each series that isn't over, the most promising first."""
         self.traced = False  # the fault-free runs are over
-        known = self.known(history)
+        states = self.observed_states(history)
         tried = _tried(history)
         spent = Counter(_about(trigger) for (trigger, _), runs in tried.items() for _ in runs)
         waiting: list[tuple[float, int, Candidate]] = []
         vain = _in_vain(tried)
-        for order, (rank, series) in enumerate(self._ranked(history, known)):
+        for order, (rank, series) in enumerate(self._ranked(history, states)):
             done = tried.get((series.trigger, series.fault), [])
             plan = self._next(series, done, history)
             if plan is not None and spent[_about(series.trigger)] < self._options.invariant_cap:
                 score = -(rank + len(done) + _DID_NOT_RECUR * vain[series.trigger])
                 waiting.append((-score, order, Candidate(plan, (_why(series),), score)))
-        self._tell(known, history)
+        self._tell(states, history)
         yield from (candidate for *_, candidate in sorted(waiting, key=lambda each: each[:2])[: history.batch])
 
     def total(self, history: History) -> int:
         """The number of series. Each begins with one partition; how many follow is known only then."""
-        return sum(1 for _ in self._ranked(history, self.known(history)))
+        return sum(1 for _ in self._ranked(history, self.observed_states(history)))
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield partitions that last; with a run, those whose state it showed after its last fault."""
-        known = self.known(history)
+        states = self.observed_states(history)
         since = history.fired_ns(after.id) if after else 0
         runs = (after.id,) if after else history.fault_free
         allowed = _allowed(history)
-        for found in (found for run in runs for found in known.of(run) if found.seen.t_ns >= since):
+        for found in (found for run in runs for found in states.of(run) if found.seen.t_ns >= since):
             for series in self._series(found, allowed):
                 yield Candidate(_plan(series, None, history), (_why(series),))
 
-    def known(self, history: History) -> ObservedStates:
+    def observed_states(self, history: History) -> ObservedStates:
         """The invariants of the fault-free runs, and the states of all runs."""
         if self._observed is None:
             self._observed = ObservedStates(history, self._options.confidence)
@@ -155,14 +155,14 @@ class Cofi:
 
     # --- the queue
 
-    def _ranked(self, history: History, known: ObservedStates) -> Iterator[tuple[float, _Series]]:
+    def _ranked(self, history: History, states: ObservedStates) -> Iterator[tuple[float, _Series]]:
         """All series, in the order in which runs showed their states, with the number of runs that others are ahead."""
         own = [run for run in history.runs if run.status != "broken" and not run.covered]
         fired_ns = {run.id: history.fired_ns(run.id) for run in own if run.status == "fired"}
         queued: dict[State, Disagreement] = {}
         unaided: set[State] = set()  # states that a run showed without a partition, or before it
         for run in (*history.fault_free, *(run.id for run in own)):
-            for found in known.alike(run):
+            for found in states.alike(run):
                 queued.setdefault(found.state, found)
                 if run not in fired_ns or found.seen.t_ns < fired_ns[run]:
                     unaided.add(found.state)
@@ -177,7 +177,7 @@ class Cofi:
                 looks = series.looks, turn
                 rank = turn + _ANOTHER_OF_ITS_CLASS * before[looks] + _STARTING * (not found.seen.after_rest)
                 before[looks] += 1
-                series = series._replace(alike=groups_named(series.state, known.groups))
+                series = series._replace(alike=groups_named(series.state, states.groups))
                 yield rank + _BRIEF * is_brief + _NEEDS_PARTITION * needs_partition, series
 
     def _series(self, found: Disagreement, allowed: _Allowed) -> Iterator[_Series]:
@@ -222,7 +222,7 @@ class Cofi:
         if (run, series.state) not in self._kinds:
             names = history.exchanged(run)
             nodes = renamed_nodes(series.fault.nodes, names)
-            shown = self.known(history).kinds(run, renamed_state(series.state, names), nodes, history.fired_ns(run))
+            shown = self.observed_states(history).kinds(run, renamed_state(series.state, names), nodes, history.fired_ns(run))
             kinds = [kind.renamed(_inverse(names)) for kind in shown]
             begun = series.state.text
             before: Counter[str] = Counter()
@@ -242,15 +242,15 @@ class Cofi:
             self._ends[run] = ended.point.abstract_in(KIND).renamed(back) if ended else None
         return self._ends[run]
 
-    def _tell(self, known: ObservedStates, history: History) -> None:
-        if not known.has_samples:
+    def _tell(self, states: ObservedStates, history: History) -> None:
+        if not states.has_samples:
             self._remarks.say(_NO_VARIABLES)
             return
-        kept = known.invariants
+        kept = states.invariants
         dropped = ", ".join(f"{count} {rule}" for rule, count in kept.dropped.items())
         text = f"invariants between nodes: {len(kept.invariants)} of {kept.mined}" + (f" (others: {dropped})" if dropped else "")
-        states = {found.state for run in history.fault_free for found in known.alike(run)}
-        self._remarks.say(f"{text}; states in which nodes disagree: {len(states)}")
+        distinct = {found.state for run in history.fault_free for found in states.alike(run)}
+        self._remarks.say(f"{text}; states in which nodes disagree: {len(distinct)}")
 
 
 def _tried(history: History) -> Mapping[tuple[When, Partition], list[PastRun]]:

@@ -7,7 +7,7 @@ from cluster_story import Cluster
 
 from undermine.analysis.agreement.invariants import Invariant, Kept, kept
 from undermine.analysis.agreement.mining import mine
-from undermine.analysis.agreement.relations import Relation, compared
+from undermine.analysis.agreement.relations import Relation, relations_between
 from undermine.analysis.agreement.samples import Variable, samples_of
 from undermine.analysis.agreement.states import inconsistent_states
 from undermine.analysis.pipeline import analyse
@@ -207,9 +207,9 @@ def test_two_absent_values_show_nothing() -> None:
 
 
 def test_an_absent_value_and_none_show_nothing() -> None:
-    assert compared(None, "None") == compared("null", None) == compared(None, None) == {}
-    assert compared(None, "LEFT") == {"==": False}
-    assert compared("None", "LEFT")["=="] is False
+    assert relations_between(None, "None") == relations_between("null", None) == relations_between(None, None) == {}
+    assert relations_between(None, "LEFT") == {"==": False}
+    assert relations_between("None", "LEFT")["=="] is False
 
 
 def test_only_variables_with_the_same_metadata_are_compared() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.analysis.agreement.relations import Relation, compared, elements_of, number_of
-from undermine.analysis.agreement.samples import Known
+from undermine.analysis.agreement.relations import Relation, elements_of, number_of, relations_between
+from undermine.analysis.agreement.samples import KnownValue
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ from undermine.analysis.agreement.samples import Known
         ("[]", "a", set(), {"==", "∋"}),
     ],
 )
-def test_compared(one: Known, other: Known, holding: set[Relation], failing: set[Relation]) -> None:
-    found = compared(one, other)
+def test_relations_between_two_values(one: KnownValue, other: KnownValue, holding: set[Relation], failing: set[Relation]) -> None:
+    found = relations_between(one, other)
     assert {relation for relation, holds in found.items() if holds} == holding
     assert {relation for relation, holds in found.items() if not holds} == failing
 
@@ -39,8 +39,8 @@ def test_nothing_is_said_about_elements_that_agents_did_not_list() -> None:
     assert elements_of("{a, b, …40}") is None
     assert elements_of("[…5000]") is None
     assert elements_of("{a…, b}") == {"a…", "b"}
-    assert set(compared("{b}", "{a, …40}")) <= {"==", "∋"}
-    assert set(compared("b", "{a, …40}")) == {"=="}
+    assert set(relations_between("{b}", "{a, …40}")) <= {"==", "∋"}
+    assert set(relations_between("b", "{a, …40}")) == {"=="}
 
 
 def test_texts_that_only_look_like_numbers_are_texts() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from undermine.analysis.agreement.relations import FLIPPED, STRONGER, Relation, compared, words
-from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN, Known, Samples, Variable
+from undermine.analysis.agreement.relations import FLIPPED, STRONGER, Relation, relations_between, words
+from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN, KnownValue, Samples, Variable
 
 SUPPORT_MIN = 3
 """The least number of messages that must show an invariant."""
@@ -40,7 +40,7 @@ class Invariant:
     """The kinds of messages that showed it."""
     varied: bool = True
     """Did one of the variables have several values?"""
-    value: Known = None
+    value: KnownValue = None
     """The value of a constant."""
     runs: int = 0
     """At rest: how many runs showed it."""
@@ -53,9 +53,9 @@ class Invariant:
     def identity(self) -> tuple[Variable, Variable, Relation]:
         return self.one, self.other, self.relation
 
-    def holds(self, one: Known, other: Known) -> bool | None:
+    def holds(self, one: KnownValue, other: KnownValue) -> bool | None:
         """Whether it holds for these values; None if it says nothing about them."""
-        return compared(one, other).get(self.relation)
+        return relations_between(one, other).get(self.relation)
 
     def ordered(self) -> Invariant:
         """The same invariant with the lower variable first, so that both directions of messages give one."""
@@ -220,7 +220,7 @@ def at_rest(
             for one, other in pairs:
                 values = samples.value_at(one, t), samples.value_at(other, t)
                 if values[0] is not UNKNOWN and values[1] is not UNKNOWN:
-                    for relation, holds in compared(values[0], values[1]).items():
+                    for relation, holds in relations_between(values[0], values[1]).items():
                         if holds or not is_early:
                             counts[one, other, relation].add(number, one.key, holds, (values[0], values[1]))
                     if values == (None, None):
@@ -256,11 +256,11 @@ class _Count:
         self.shown = self.held = 0
         self.runs: set[int] = set()
         self.keys: set[str] = set()
-        self.values: set[tuple[Known, Known]] = set()
+        self.values: set[tuple[KnownValue, KnownValue]] = set()
         self.telling = False
         """Were both values ever more than empty?"""
 
-    def add(self, run: int, key: str, holds: bool, values: tuple[Known, Known]) -> None:
+    def add(self, run: int, key: str, holds: bool, values: tuple[KnownValue, KnownValue]) -> None:
         self.shown += 1
         self.held += holds
         self.runs.add(run)

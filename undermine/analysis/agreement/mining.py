@@ -12,8 +12,8 @@ import numpy as np
 
 from undermine.analysis.agreement.handling import Handling
 from undermine.analysis.agreement.invariants import Invariant
-from undermine.analysis.agreement.relations import BETWEEN, Relation, compared
-from undermine.analysis.agreement.samples import UNKNOWN_NUMBER, Known, Samples, Variable
+from undermine.analysis.agreement.relations import BETWEEN, Relation, relations_between
+from undermine.analysis.agreement.samples import UNKNOWN_NUMBER, KnownValue, Samples, Variable
 from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Ids, Numbers
 from undermine.model.point import CLIENT
@@ -85,7 +85,7 @@ class _Miner:
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Variable, Variable, Relation, str], list[int]] = defaultdict(lambda: [0, 0])
-        self._values: dict[tuple[Variable, str], set[Known]] = defaultdict(set)
+        self._values: dict[tuple[Variable, str], set[KnownValue]] = defaultdict(set)
         self._seen: dict[tuple[Variable, str], int] = defaultdict(int)
 
     def look(self, exchange: Exchange, samples: Samples) -> None:
@@ -108,7 +108,7 @@ class _Miner:
             if count:
                 key = variable, exchange.kinds[exchange.kind[start]]
                 self._seen[key] += count
-                self._values[key].update((samples.known(low), samples.known(high)))
+                self._values[key].update((samples.known_value(low), samples.known_value(high)))
 
     def _compare(
         self, one: Variable, other: Variable, exchange: Exchange, samples: Samples, left: Numbers, right: Numbers
@@ -121,8 +121,8 @@ class _Miner:
         codes = ((left[some] + 1) * width + right[some] + 1) * kinds + exchange.kind[some]
         for code, count in zip(*(part.tolist() for part in np.unique(codes, return_counts=True)), strict=True):
             values, kind = divmod(code, kinds)
-            mine, theirs = (samples.known(value - 1) for value in divmod(values, width))
-            for relation, holds in compared(mine, theirs).items():
+            mine, theirs = (samples.known_value(value - 1) for value in divmod(values, width))
+            for relation, holds in relations_between(mine, theirs).items():
                 counted = self._counts[one, other, relation, exchange.kinds[kind]]
                 counted[0] += count
                 counted[1] += count * holds

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
-from undermine.analysis.agreement.samples import Known
+from undermine.analysis.agreement.samples import KnownValue
 
 Relation = Literal["==", "set ==", "⊆", "⊇", "∈", "∋", "<=", ">=", "constant"]
 """`set ==`: two containers have the same elements. `constant`: the values of one variable alone."""
@@ -41,7 +41,7 @@ _MORE = re.compile(r"…\d+.$")
 """The end of a container with more elements than agents list: their number."""
 
 
-def number_of(text: Known) -> int | float | None:
+def number_of(text: KnownValue) -> int | float | None:
     """The number that a text is, exact for whole numbers; None for other texts."""
     if text is None or not _NUMBER.fullmatch(text):
         return None
@@ -52,7 +52,7 @@ def number_of(text: Known) -> int | float | None:
 
 
 @lru_cache(1 << 14)
-def elements_of(text: Known) -> frozenset[str] | None:
+def elements_of(text: KnownValue) -> frozenset[str] | None:
     """The elements of a container (`{a, b}` or `[a, b]`); None for other texts, also for one that lacks elements or was cut."""
     if text is None or (text[:1], text[-1:]) not in (("{", "}"), ("[", "]")) or _MORE.search(text):
         return None
@@ -60,7 +60,7 @@ def elements_of(text: Known) -> frozenset[str] | None:
 
 
 @lru_cache(1 << 16)
-def compared(one: Known, other: Known) -> Mapping[Relation, bool]:
+def relations_between(one: KnownValue, other: KnownValue) -> Mapping[Relation, bool]:
     """The relations that say something about these values, each with whether it holds.
 
     Two absent values show nothing, and neither do an absent one and None: a path may lead through None on one node and end in it

@@ -12,7 +12,16 @@ import numpy as np
 
 from undermine.analysis.agreement.invariants import Invariant, RestingRun, at_rest
 from undermine.analysis.agreement.relations import Relation
-from undermine.analysis.agreement.samples import READ_AT, SAMPLE, UNKNOWN, Known, Samples, Value, Variable, samples_of
+from undermine.analysis.agreement.samples import (
+    READ_AT,
+    SAMPLE,
+    UNKNOWN,
+    KnownValue,
+    Samples,
+    Value,
+    Variable,
+    samples_of,
+)
 from undermine.analysis.agreement.states import State, pairs_of
 from undermine.model.baseline import Agreement, Agreements
 from undermine.model.columns import Columns
@@ -56,10 +65,10 @@ def agreements_of(fault_free: Iterable[RunView], metadata: dict[str, str]) -> Ag
 
 def not_refuted(agreements: Agreements, benign: RunView) -> Agreements:
     """Those that hold again at the end of a benign run."""
-    if not agreements.known or not benign.record.settled_ns:
+    if not agreements.at_rest or not benign.record.settled_ns:
         return agreements
     refuted = {broken.agreement for broken in broken_at_end(columns_of(benign), agreements, End.of(benign))}
-    return Agreements(tuple(each for each in agreements.known if each not in refuted), agreements.metadata)
+    return Agreements(tuple(each for each in agreements.at_rest if each not in refuted), agreements.metadata)
 
 
 def broken_at_end(columns: Columns, agreements: Agreements, end: End) -> list[Broken]:
@@ -71,14 +80,14 @@ def broken_at_end(columns: Columns, agreements: Agreements, end: End) -> list[Br
     samples = _samples(columns, agreements.metadata, end)
     read = _read_since(columns, end.healed_ns)
     found = []
-    for agreement in agreements.known:
+    for agreement in agreements.at_rest:
         invariant = _invariant(agreement)
         if not {invariant.one.node, invariant.other.node} <= read:
             continue
         for one, other in pairs_of(samples, invariant):
             pair = _Pair(samples, invariant, one, other)
             if (since_ns := pair.since(end.settled_ns, end.until_ns)) is not None:
-                state = State(one, other, cast("tuple[Known, Known]", pair.values(end.until_ns)))
+                state = State(one, other, cast("tuple[KnownValue, KnownValue]", pair.values(end.until_ns)))
                 found.append(Broken(agreement, state, since_ns))
     return found
 

@@ -34,9 +34,9 @@ class Special(Enum):
 
 
 UNKNOWN: Literal[Special.UNKNOWN] = Special.UNKNOWN
-Known = str | None
+KnownValue = str | None
 """A text, or None for a key that is absent."""
-Value = Known | Literal[Special.UNKNOWN]
+Value = KnownValue | Literal[Special.UNKNOWN]
 ABSENT_NUMBER, UNKNOWN_NUMBER = -1, -2
 
 
@@ -89,7 +89,7 @@ class Samples:
     def text(self, value: int) -> Value:
         return self.texts[value] if value >= 0 else None if value == ABSENT_NUMBER else UNKNOWN
 
-    def known(self, value: int) -> Known:
+    def known_value(self, value: int) -> KnownValue:
         """The text of a value that isn't unknown."""
         return self.texts[value] if value >= 0 else None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from undermine.analysis.agreement.invariants import Invariant
 from undermine.analysis.agreement.relations import number_of
-from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN_NUMBER, Known, Samples, Special, Variable
+from undermine.analysis.agreement.samples import EVERY_KEY, UNKNOWN_NUMBER, KnownValue, Samples, Special, Variable
 from undermine.analysis.reading.rows import starts_of
 from undermine.model.columns import Numbers
 from undermine.model.plan import ABSENT, Compare
@@ -28,7 +28,7 @@ _NUMBER = -3
 Order = Literal["", "<", ">"]
 _FLIPPED: Mapping[Order, Order] = {"": "", "<": ">", ">": "<"}
 OTHER: Literal[Special.OTHER] = Special.OTHER
-StateValue = Known | Literal[Special.OTHER]
+StateValue = KnownValue | Literal[Special.OTHER]
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class _Timelines:
         np.add.at(lasted, which, ends - t[runs])
         np.maximum.at(until, which, ends)
         for at, row in enumerate(runs[firsts].tolist()):
-            texts = self.samples.known(int(values[0][row])), self.samples.known(int(values[1][row]))
+            texts = self.samples.known_value(int(values[0][row])), self.samples.known_value(int(values[1][row]))
             name = keys[int(key[row])]
             rule = next((r for r in rules if r.one.key in (name, EVERY_KEY) and r.holds(*texts) is False), None)
             if rule is None:
@@ -238,7 +238,7 @@ class _Timelines:
         one, other = (np.where(rank >= 0, _NUMBER, value) for rank, value in zip(ranks, values, strict=True))
         return one, other, np.where(both, np.sign(ranks[0] - ranks[1]), 0)
 
-    def _state(self, one: Variable, other: Variable, texts: tuple[Known, Known], *code: int) -> State:
+    def _state(self, one: Variable, other: Variable, texts: tuple[KnownValue, KnownValue], *code: int) -> State:
         left, right, order = code
         if order:
             return State(one, other, (OTHER, OTHER), "<" if order < 0 else ">")
