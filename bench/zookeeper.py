@@ -61,7 +61,7 @@ def facts(version: str, judged: int) -> dict[str, object]:
     jvm_agent.agent_jar(print)
     plain, customised = alone(files, ()), alone(files, CUSTOMISED)
     known = jvm_classes.read(files, CUSTOMISED).facts()
-    for point in random.Random(0).sample(known.candidates(), judged):
+    for point in random.Random(0).sample(known.in_regions(), judged):
         show(point)
     return {"paper": PAPER, "jdk": plain, "with_records": customised, "recorded": compared(version, known)}
 

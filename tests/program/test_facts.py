@@ -113,8 +113,8 @@ def test_the_last_of_a_basic_block_stands_for_it() -> None:
     by_loc = {point.loc: point for point in points(text)}
     assert (by_loc[first].stands, by_loc[second].stands) == (False, True)
     assert facts(text).counts.grouped == 1
-    assert [point.loc for point in facts(text).candidates()] == [second]
-    assert len(facts(text).candidates(grouped=False)) == 2
+    assert [point.loc for point in facts(text).in_regions()] == [second]
+    assert len(facts(text).in_regions(grouped=False)) == 2
 
 
 @pytest.mark.parametrize(

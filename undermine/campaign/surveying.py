@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from undermine.analysis.agreement.candidates import SurveyRun
+from undermine.analysis.agreement.attributes import SurveyRun
 from undermine.analysis.agreement.suggestions import Suggestions, suggest
 from undermine.analysis.pipeline import analyse
 from undermine.campaign.running import PlanRunner

@@ -192,7 +192,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         point = self.at(loc)
         return point is None or any(region.kind == LOOP for region in point.regions)
 
-    def candidates(self, *, grouped: bool = True) -> tuple[StaticPoint, ...]:
+    def in_regions(self, *, grouped: bool = True) -> tuple[StaticPoint, ...]:
         """The points that lie in a region; with `grouped`, only the representatives."""
         return tuple(point for point in self.points if point.regions and (point.stands or not grouped))
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from cluster_story import Cluster
 
-from undermine.analysis.agreement.candidates import Candidate, SurveyRun, judge
+from undermine.analysis.agreement.attributes import Attribute, SurveyRun, judge
 from undermine.analysis.agreement.suggestions import suggest
 
 NODES = ("c1", "c2", "c3")
@@ -46,7 +46,7 @@ def survey(story: Cluster) -> SurveyRun:
     return SurveyRun(analysis, story.events["rest"].t_ns, story.events["over"].t_ns - 100)
 
 
-def judged(*stories: Cluster, identifiers: tuple[str, ...] = NODES) -> dict[str, Candidate]:
+def judged(*stories: Cluster, identifiers: tuple[str, ...] = NODES) -> dict[str, Attribute]:
     return {one.path: one for one in judge(map(survey, stories), identifiers)}
 
 
@@ -114,7 +114,7 @@ def test_paths_of_different_nodes_for_the_same_thing_share_metadata() -> None:
 
 
 def test_a_path_that_an_agent_finds_late_was_absent_only_if_an_object_was_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("undermine.analysis.agreement.candidates._AT_ONCE_NS", 10_000)
+    monkeypatch.setattr("undermine.analysis.agreement.attributes._AT_ONCE_NS", 10_000)
     runs = []
     for _ in range(2):
         story = Cluster()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from undermine.analysis.agreement.candidates import JOINED, Candidate, SurveyRun, judge
+from undermine.analysis.agreement.attributes import JOINED, Attribute, SurveyRun, judge
 from undermine.model.text import printable
 
 _NAME_MAX = 32
@@ -68,7 +68,7 @@ def suggest(
     return Suggestions(tuple(best.values()), len(every), dropped)
 
 
-def _roles(one: Candidate, roles: Mapping[str, str]) -> tuple[str, ...]:
+def _roles(one: Attribute, roles: Mapping[str, str]) -> tuple[str, ...]:
     mine = {roles[node] for node in one.nodes if node in roles}
     return () if mine == set(roles.values()) else tuple(sorted(mine))
 
@@ -84,7 +84,7 @@ def _name(path: str, taken: Collection[str]) -> str:
     return next(each for number in range(1, len(taken) + 2) if (each := name if number == 1 else f"{name}_{number}") not in taken)
 
 
-def _why(one: Candidate) -> str:
+def _why(one: Attribute) -> str:
     """The values seen, how well nodes agree, and how often they don't."""
     shown = [_short(text) for text in sorted(one.values)[:_VALUES_SHOWN]]
     values = ", ".join(shown) + (f" … ({len(one.values)} values)" if len(one.values) > len(shown) else "")

@@ -32,7 +32,7 @@ REST_MIN = 0.9
 """The least share of pairs of nodes that must agree when the workload is over."""
 TEXTS_MAX = 24
 """The largest number of different texts that a key may have, apart from numbers."""
-CANDIDATES_MAX = 80
+ATTRIBUTES_MAX = 80
 """How many paths are compared at messages: those with the best agreement."""
 _SETTLING_NS = 1_000_000_000
 """How long nodes may take to agree after the workload."""
@@ -78,7 +78,7 @@ class SurveyRun(NamedTuple):
 
 
 @dataclass
-class Candidate:
+class Attribute:
     """One path, and what the runs showed of it."""
 
     path: str
@@ -111,16 +111,16 @@ class Candidate:
     score: float = 0.0
 
 
-def judge(runs: Iterable[SurveyRun], identifiers: Collection[str] = ()) -> list[Candidate]:
+def judge(runs: Iterable[SurveyRun], identifiers: Collection[str] = ()) -> list[Attribute]:
     """All paths, the best first; then those that are not suggested, with the reason. `identifiers` are texts that name nodes."""
     surveys = [_Survey(run, _since_found(samples_of(run.analysis.columns))) for run in runs]
     paths = sorted({variable.name for survey in surveys for variable in survey.samples.variables})
     every = [_measured(path, surveys, identifiers) for path in paths if ":" in path]
     every += _of_two_roles(every, surveys, identifiers)
     left = sorted((one for one in every if not one.dropped), key=lambda one: (-one.agreement, one.path))
-    for one in left[CANDIDATES_MAX:]:
+    for one in left[ATTRIBUTES_MAX:]:
         one.dropped = "others agree better"
-    left = left[:CANDIDATES_MAX]
+    left = left[:ATTRIBUTES_MAX]
     _compare_at_messages(left, surveys)
     left = sorted((one for one in left if not one.dropped), key=lambda one: (-one.score, len(one.path), one.path))
     _drop_other_names(left, surveys)
@@ -161,7 +161,7 @@ def _since_found(samples: Samples) -> Samples:
     return replace(samples, begin=begin, place=place, t=t, value=value)
 
 
-def _of_two_roles(every: Sequence[Candidate], surveys: Sequence[_Survey], identifiers: Collection[str]) -> list[Candidate]:
+def _of_two_roles(every: Sequence[Attribute], surveys: Sequence[_Survey], identifiers: Collection[str]) -> list[Attribute]:
     """Pairs of paths that different nodes have for the same thing: they have the same keys and values, and agree well. A pair has
     the names of both paths, as if it were one."""
     usable = [one for one in every if one.texts and one.domain not in ("flags", "objects")]
@@ -171,7 +171,7 @@ def _of_two_roles(every: Sequence[Candidate], surveys: Sequence[_Survey], identi
             common = min(_common(mine, theirs) for mine, theirs in zip(one.texts, other.texts, strict=True))
             if common >= _COMMON_MIN:
                 overlaps.append((-common, one.path, other.path))
-    pairs = [(one, other) for _, one, other in sorted(overlaps)[:CANDIDATES_MAX]]
+    pairs = [(one, other) for _, one, other in sorted(overlaps)[:ATTRIBUTES_MAX]]
     if not pairs:
         return []
     for survey in surveys:
@@ -252,9 +252,9 @@ def _at(t: Numbers, values: Numbers, times: Numbers) -> Numbers:
 # --- over time
 
 
-def _measured(path: str, surveys: Sequence[_Survey], identifiers: Collection[str]) -> Candidate:
+def _measured(path: str, surveys: Sequence[_Survey], identifiers: Collection[str]) -> Attribute:
     """Look at the values of one path over time."""
-    found = Candidate(path)
+    found = Attribute(path)
     nodes: set[str] = set()
     texts: list[dict[str, set[str]]] = []
     varied = keyed = moved_on = False
@@ -332,7 +332,7 @@ def _not_recurring(texts: Sequence[Mapping[str, set[str]]], domain: Domain) -> s
     return ""
 
 
-def _measure_agreement(found: Candidate, surveys: Sequence[_Survey]) -> None:
+def _measure_agreement(found: Attribute, surveys: Sequence[_Survey]) -> None:
     """Cohen's kappa over all pairs of nodes, keys and runs; each moment counts by how long it lasted."""
     total = agreed = expected = 0.0
     shown = same = 0
@@ -381,7 +381,7 @@ def _at_rest(survey: _Survey, one: int, other: int) -> bool | None:
 # --- at messages
 
 
-def _compare_at_messages(left: Sequence[Candidate], surveys: Sequence[_Survey]) -> None:
+def _compare_at_messages(left: Sequence[Attribute], surveys: Sequence[_Survey]) -> None:
     """Keep the paths that messages show to agree, and about which nodes disagree in a state that recurs."""
     wanted = {one.path for one in left}
     runs = [(survey.run.analysis, survey.samples.only(wanted)) for survey in surveys]
@@ -431,7 +431,7 @@ def _in_all(sets: Iterable[set[_Looks]]) -> set[_Looks]:
     return set.intersection(*every) if every else set()
 
 
-def _score(one: Candidate) -> float:
+def _score(one: Attribute) -> float:
     """Each further state has half the weight of the one before."""
     agreed = one.agreement**0.5 * one.at_rest * one.confidence
     served = 1.0 if one.while_served else _AT_START
@@ -445,9 +445,9 @@ def _score(one: Candidate) -> float:
 # --- several names of one thing
 
 
-def _drop_other_names(left: Sequence[Candidate], surveys: Sequence[_Survey]) -> None:
+def _drop_other_names(left: Sequence[Attribute], surveys: Sequence[_Survey]) -> None:
     """Drop paths that always change together with a better one, and containers whose elements are better."""
-    best: list[Candidate] = []
+    best: list[Attribute] = []
     for one in left:
         same = next((other for other in best if _determined(one, other, surveys)), None)
         if same is None:
@@ -456,7 +456,7 @@ def _drop_other_names(left: Sequence[Candidate], surveys: Sequence[_Survey]) -> 
             one.dropped = f"changes together with {same.path}"
 
 
-def _determined(one: Candidate, other: Candidate, surveys: Sequence[_Survey]) -> bool:
+def _determined(one: Attribute, other: Attribute, surveys: Sequence[_Survey]) -> bool:
     """Do the values of each path determine those of the other, on all nodes? For each key by itself."""
     if other.path.startswith(f"{one.path}[*"):
         return True
