@@ -48,6 +48,7 @@ def test_most_writes_of_stores_come_from_messages(columns: Columns) -> None:
 def test_a_record_that_a_store_receives_goes_to_its_log_and_to_its_peers(columns: Columns) -> None:
     analysis = analyse(columns)
     pairs = related(Origins(analysis), moved_data(analysis))
-    places = {(str(a), str(b)) for pair in pairs if pair.tier == "label" for a in pair.first.places for b in pair.second.places}
+    labelled = [pair for pair in pairs if pair.tier == "label"]
+    stored = {(str(a), str(b)) for pair in labelled for a in pair.first.destinations for b in pair.second.destinations}
     log = {"file shard/wal-<n>.log"}
-    assert any(one in log and other.startswith("node peer:s") for one, other in places)
+    assert any(one in log and other.startswith("node peer:s") for one, other in stored)

@@ -9,7 +9,7 @@ from small_programs import program
 
 from undermine.program import Program
 from undermine.program.dependence import Dependence
-from undermine.program.dependence.places import Places
+from undermine.program.dependence.frames import StackFrames
 
 
 class Asked:
@@ -29,12 +29,12 @@ def sites_of(program: Program, call: str) -> tuple[str, ...]:
     one function."""
     function, _, text = call.rpartition(": ")
     found: dict[str, None] = {}
-    places = Places(program)
+    frames = StackFrames(program)
     for each in program.code.functions:
         for action in program.code.flow(each).actions if function in ("", each.qualname) else ():
             is_call = action.kind == "call" or not isinstance(action.node, ast.Call)
             if is_call and action.kind in ("call", "await", "enter", "next") and ast.unparse(action.node) == text:
-                found.update(dict.fromkeys(places.locs(each, action)[:1]))
+                found.update(dict.fromkeys(frames.locs(each, action)[:1]))
     return tuple(found)
 
 

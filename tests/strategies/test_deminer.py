@@ -81,7 +81,7 @@ def test_all_nodes_are_also_those_without_an_agent() -> None:
     assert Reboot(0.3, ("m2", "n1", "redis")) in faults
 
 
-def test_a_node_stays_down_first_if_others_can_see_a_place() -> None:
+def test_a_node_stays_down_first_if_others_can_see_a_destination() -> None:
     trace = handled("a")
     trace.message("n1", "m2", "tell")
     plans = [candidate.plan for candidate in Deminer().propose(told(trace))]

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from undermine.analysis.common_data.pairs import Tier
-from undermine.analysis.common_data.storage import Place
+from undermine.analysis.common_data.storage import Destination
 from undermine.analysis.conflicts.accesses import Resource
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
@@ -123,7 +123,7 @@ class Deminer:
 
     def _crashes(self, pair: RelatedSites, history: History) -> list[Crash | Reboot | PowerLoss]:
         """The crashes to try at a pair, the most promising first. The other nodes see only a node that stays down, so that comes
-        first if they can see a place; a file is read by the node itself when it starts again."""
+        first if they can see a destination; a file is read by the node itself when it starts again."""
         possible = [one.fault for one in injectable(history.possible_faults_at([pair.second.point])) if one.place == "before"]
         alone = [fault for fault in possible if isinstance(fault, (Crash, Reboot)) and not fault.nodes]
         reboot, late, *_ = (*(fault for fault in alone if isinstance(fault, Reboot)), None, None)  # the shortest comes first
@@ -133,7 +133,7 @@ class Deminer:
         if reboot and nodes[1:]:
             offered["all nodes"] = msgspec.structs.replace(reboot, nodes=nodes)
         order = [variant for variant in self._options.crashes if offered.get(variant)]
-        if any(place.kind not in ("file", "table") for place in (*pair.first.places, *pair.second.places)):
+        if any(each.kind not in ("file", "table") for each in (*pair.first.destinations, *pair.second.destinations)):
             order.sort(key=lambda variant: variant != "never")
         losses = [fault for fault in possible if isinstance(fault, PowerLoss) and not fault.nodes]
         crashes = [fault for variant in order if (fault := offered[variant])]
@@ -174,43 +174,43 @@ def _why(pair: RelatedSites, read: frozenset[Resource]) -> Reason:
 
 def _done(shown: Shown) -> str:
     """The changes that the node made, in words: `changed key queue and key registry`."""
-    stored = [str(place) for place in shown.places if place.kind in _STORED]
-    told = [place.name.rpartition("peer:")[2] for place in shown.places if place.kind == "node"]
+    stored = [str(each) for each in shown.destinations if each.kind in _STORED]
+    told = [each.name.rpartition("peer:")[2] for each in shown.destinations if each.kind == "node"]
     words = [f"changed {' and '.join(dict.fromkeys(stored))}"] if stored else []
     words += [f"sent a message to {' and '.join(told)}"] if told else []
-    words += ["answered a client"] if any(place.kind == "client" for place in shown.places) else []
+    words += ["answered a client"] if any(each.kind == "client" for each in shown.destinations) else []
     return " and ".join(words)
 
 
 def _resources(pair: RelatedSites) -> set[Resource]:
-    return {_resource(place) for place in (*pair.first.places, *pair.second.places) if place.kind in _STORED}
+    return {_resource(each) for each in (*pair.first.destinations, *pair.second.destinations) if each.kind in _STORED}
 
 
-def _resource(place: Place) -> Resource:
-    return Resource(place.kind, place.name)  # type: ignore[arg-type]
+def _resource(destination: Destination) -> Resource:
+    return Resource(destination.kind, destination.name)  # type: ignore[arg-type]
 
 
 def _is_acknowledged_first(pair: RelatedSites) -> bool:
     """Does the handling of one message answer a client before it stores the data?"""
-    told = "activity" in pair.tiers and any(place.kind == "client" for place in pair.first.places)
-    return told and all(place.kind in _STORED for place in pair.second.places)
+    told = "activity" in pair.tiers and any(each.kind == "client" for each in pair.first.destinations)
+    return told and all(each.kind in _STORED for each in pair.second.destinations)
 
 
 def _promise(pair: RelatedSites, read: frozenset[Resource]) -> float:
-    """How promising a crash is: by evidence, by how different the places are, and by what recovery reads."""
+    """How promising a crash is: by evidence, by how different the destinations are, and by what recovery reads."""
     score = max(_TIERS[tier][0] for tier in pair.tiers) + (len(pair.tiers) > 1)
     score += _difference(pair)
-    score += sum(any(_resource(place) in read for place in shown.places if place.kind in _STORED) for shown in pair[:2])
+    score += sum(any(_resource(each) in read for each in shown.destinations if each.kind in _STORED) for shown in pair[:2])
     return score + pair.serving
 
 
 def _difference(pair: RelatedSites) -> float:
-    """How different the places of two operations are. A new folder has no data yet."""
+    """How different the destinations of two operations are. A new folder has no data yet."""
     if _is_acknowledged_first(pair):
         return 5.0
-    first, second = ({place.kind for place in shown.places} for shown in pair[:2])
+    first, second = ({each.kind for each in shown.destinations} for shown in pair[:2])
     if first <= _STORED and second <= _STORED:
-        names = [{place.name for place in shown.places} for shown in pair[:2]]
+        names = [{each.name for each in shown.destinations} for shown in pair[:2]]
         plain = names[0] == names[1] or _within(*names) or any(shown.point.get("op") == "file.mkdir" for shown in pair[:2])
         return 2.0 if plain else 4.0
     if "client" in first | second:
@@ -219,5 +219,5 @@ def _difference(pair: RelatedSites) -> float:
 
 
 def _within(first: set[str], second: set[str]) -> bool:
-    """Is a place of the second operation a file in a folder that is a place of the first one?"""
+    """Is a destination of the second operation a file in a folder that is a destination of the first one?"""
     return any(name.startswith(f"{folder}/") for folder in first for name in second)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.pairs import TIERS, Pair, Tier, related
-from undermine.analysis.common_data.storage import Place, Storage
+from undermine.analysis.common_data.storage import Destination, Storage
 from undermine.analysis.common_data.tokens import TOKENS
 from undermine.analysis.conflicts.accesses import Resource, accesses
 from undermine.analysis.conflicts.origins import Origins
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
     row: int
     node: str
     point: Point
-    places: tuple[Place, ...]
+    destinations: tuple[Destination, ...]
 
     @property
     def spot(self) -> Spot:
@@ -97,7 +97,8 @@ class _ObservedRun:
 
     def _shown(self, stored: Storage) -> Shown:
         row = stored.row
-        return Shown(self.number, row, self.origins.node[row], point_of(self.columns.event(row)), tuple(sorted(stored.places)))
+        point, destinations = point_of(self.columns.event(row)), tuple(sorted(stored.destinations))
+        return Shown(self.number, row, self.origins.node[row], point, destinations)
 
 
 class ObservedPairs:

@@ -75,7 +75,7 @@ def test_the_handling_of_a_message_relates_its_operations_to_the_latest_one_befo
     assert pairs(story, ("send", "recv")) == [("activity", "a", "b"), ("activity", "b", "c")]
 
 
-def test_one_place_is_not_two() -> None:
+def test_one_destination_is_not_two() -> None:
     story = Story()
     handling(story)
     write(story, "first", "log")
@@ -137,7 +137,7 @@ def test_operations_of_two_nodes_are_not_related() -> None:
     assert pairs(story) == []
 
 
-def test_an_earlier_operation_counts_if_the_latest_at_its_place_has_not_ended() -> None:
+def test_an_earlier_operation_counts_if_the_latest_at_its_destination_has_not_ended() -> None:
     story = Story()
     handling(story)
     write(story, "a", "a", t=10, end=11)

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from undermine.analysis.common_data.activities import Activities
 from undermine.analysis.common_data.moved_data import MovedData
-from undermine.analysis.common_data.storage import Place, Storage, storage_operations
+from undermine.analysis.common_data.storage import Destination, Storage, storage_operations
 from undermine.analysis.conflicts.origins import Origins
 from undermine.model.point import CLIENT
 
@@ -94,9 +94,9 @@ def _sent_by(origins: Origins, began: int) -> int:
 def _latest(
     origins: Origins, operations: Sequence[Storage], groups: Callable[[Storage], Iterable[Hashable]]
 ) -> Iterator[tuple[Storage, Storage]]:
-    """For each operation the latest earlier one of a common group that stored nothing at one of its places.
+    """For each operation the latest earlier one of a common group that stored nothing at one of its destinations.
 
-    Several operations that write one place one after the other, such as a create, a write and a rename, count once.
+    Several operations that write one destination one after the other, such as a create, a write and a rename, count once.
     """
     columns = origins.analysis.columns
     ends, begins = columns.end.tolist(), columns.t.tolist()
@@ -110,36 +110,36 @@ def _latest(
                 last = earlier.last
             best = earlier.latest(second, begins[second.row], best)
             earlier.add(second, begins[second.row], ends[second.row])
-        continues = last is not None and last is not best and last.places == second.places
+        continues = last is not None and last is not best and last.destinations == second.destinations
         if best and not continues:
             yield best, second
 
 
 class _Group:
-    """The operations of a group, by their places: a search passes thousands of writes to one place in one step."""
+    """The operations of a group, by their destinations: a search passes thousands of writes to one destination in one step."""
 
     __slots__ = ("_ended", "last")
 
     def __init__(self) -> None:
         self.last: Storage | None = None
-        self._ended: dict[frozenset[Place], list[tuple[int, Storage]]] = {}
-        """Those that ended, each with the time. The places with the latest operation come last."""
+        self._ended: dict[frozenset[Destination], list[tuple[int, Storage]]] = {}
+        """Those that ended, each with the time. The destinations with the latest operation come last."""
 
     def add(self, one: Storage, begin: int, end: int) -> None:
         self.last = one
         if end:
-            ended = self._ended.pop(one.places, [])
+            ended = self._ended.pop(one.destinations, [])
             # nothing before the latest one that has ended by now is ever the latest one again
             old = next((n for n in reversed(range(len(ended))) if ended[n][0] <= begin), 0)
-            self._ended[one.places] = [*ended[old:], (end, one)]
+            self._ended[one.destinations] = [*ended[old:], (end, one)]
 
     def latest(self, second: Storage, begin: int, best: Storage | None) -> Storage | None:
-        """The latest operation that ended before the second one begins and did not store at all of its places, if it is later
-        than `best`; else `best`."""
-        for places, ended in reversed(self._ended.items()):
+        """The latest operation that ended before the second one begins and did not store at all of its destinations, if it is
+        later than `best`; else `best`."""
+        for destinations, ended in reversed(self._ended.items()):
             if best and ended[-1][1].row < best.row:
                 break
-            if not second.places <= places:
+            if not second.destinations <= destinations:
                 found = next((one for end, one in reversed(ended) if end <= begin), None)
                 best = found if found and (best is None or found.row > best.row) else best
         return best

@@ -1,6 +1,6 @@
 """Storage operations: a node writes to a file, a key of a store or a table, or sends a message. Their effect outlives the node.
 
-A take from a queue is one too: its place is the queue. A transaction is one operation with several places.
+A take from a queue is one too: its destination is the queue. A transaction is one operation with several destinations.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from undermine.analysis.trace_analysis import TraceAnalysis
 from undermine.model.columns import Columns
 from undermine.model.point import CLIENT, SENDS, TRANSFERS
 
-PlaceKind = Literal["file", "key", "table", "node", "client"]
+DestinationKind = Literal["file", "key", "table", "node", "client"]
 _PEER = " peer:"
 _RENAMES_MAX = 8
 _BETWEEN = tuple(op for op, facts in OPERATIONS.items() if (facts.traces or facts.moves) and op not in SENDS)
 """Operations after which a send begins another message."""
 
 
-class Place(NamedTuple):
-    """A place outside of a node's memory where data is stored: a file, a key, a table, or a node that gets a message."""
+class Destination(NamedTuple):
+    """Where data is stored outside of a node's memory: a file, a key, a table, or a node that gets a message."""
 
-    kind: PlaceKind
+    kind: DestinationKind
     name: str
     """The name that runs agree on."""
     exact: str
-    """The name in this run. Each message to a node is a place of its own."""
+    """The name in this run. Each message to a node is a destination of its own."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -40,21 +40,21 @@ class Storage(NamedTuple):
     """One storage operation."""
 
     row: int
-    places: frozenset[Place]
+    destinations: frozenset[Destination]
 
 
 def storage_operations(analysis: TraceAnalysis) -> list[Storage]:
     """The storage operations of all nodes that succeeded, by time."""
-    columns, found = analysis.columns, dict[int, set[Place]]()
-    for row, place in (*_stored(columns), *_written_elsewhere(columns), *_sent(analysis)):
+    columns, found = analysis.columns, dict[int, set[Destination]]()
+    for row, destination in (*_stored(columns), *_written_elsewhere(columns), *_sent(analysis)):
         if not columns.error[row] and analysis.node(row) != CLIENT:
-            found.setdefault(row, set()).add(place)
-    return [Storage(row, frozenset(places)) for row, places in sorted(found.items())]
+            found.setdefault(row, set()).add(destination)
+    return [Storage(row, frozenset(destinations)) for row, destinations in sorted(found.items())]
 
 
-def _stored(columns: Columns) -> Iterator[tuple[int, Place]]:
+def _stored(columns: Columns) -> Iterator[tuple[int, Destination]]:
     """Changes of files, keys and tables. A file that is renamed later has the name that it gets: a program writes a temporary
-    file and renames it in order to write one place."""
+    file and renames it in order to write one destination."""
     renames = _Renames(columns)
     for access in accesses(columns):
         resource = access.resource
@@ -62,9 +62,9 @@ def _stored(columns: Columns) -> Iterator[tuple[int, Place]]:
             continue
         if resource.kind == "file":
             name, exact = renames.last_name(access)
-            yield access.row, Place("file", name, exact)
+            yield access.row, Destination("file", name, exact)
         else:
-            yield access.row, Place(resource.kind, resource.name, access.exact)
+            yield access.row, Destination(resource.kind, resource.name, access.exact)
 
 
 class _Renames:
@@ -91,15 +91,15 @@ class _Renames:
         return name, exact
 
 
-def _written_elsewhere(columns: Columns) -> Iterator[tuple[int, Place]]:
+def _written_elsewhere(columns: Columns) -> Iterator[tuple[int, Destination]]:
     """Writes to a database on another node whose keys are not known: operations that the user's configuration names."""
     for row in columns.find("db.write", "db.commit").tolist():
         target, exact = columns.text(int(columns.target[row])), columns.text(int(columns.resource[row]))
         if _PEER in target and not exact.startswith(MARK):
-            yield row, Place("node", target, f"{exact} {columns.text(int(columns.content[row]))}")
+            yield row, Destination("node", target, f"{exact} {columns.text(int(columns.content[row]))}")
 
 
-def _sent(analysis: TraceAnalysis) -> Iterator[tuple[int, Place]]:
+def _sent(analysis: TraceAnalysis) -> Iterator[tuple[int, Destination]]:
     """Messages to other nodes and to clients. A thread or task that sends twice on one connection, and does nothing else between,
     sends one message in two pieces."""
     columns = analysis.columns
@@ -118,4 +118,4 @@ def _sent(analysis: TraceAnalysis) -> Iterator[tuple[int, Place]]:
         target = columns.text(int(columns.target[row]))
         to = receivers.get(row)
         client = target == "accepted" or (to is not None and analysis.node(to) == CLIENT)
-        yield row, Place("client" if client else "node", target, f"message {message}")
+        yield row, Destination("client" if client else "node", target, f"message {message}")

@@ -91,7 +91,7 @@ class _Finder:
         self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
 
     def pairs(self) -> Iterator[LeftBehind]:
-        """One pair for each write, read and resource by place, if possible one that is not written again at once, and whose names
+        """One pair for each write, read and resource by site, if possible one that is not written again at once, and whose names
         are equal."""
         reads = self._reads()
         doubts = Doubts(self._run.origins, (self._run, *self._fault_free), reads, self._impact, self._source_stack)
@@ -216,7 +216,7 @@ class _Finder:
             firsts = {self._question(look) for look in self._looks_at.get(read.exact, ()) if look.row < read.row}
             controls = self._program.dependence.controls
             self._checked[key] = any(
-                isinstance(controls(first, second, place, self._place(read)), Why) for first, place in firsts if first != second
+                isinstance(controls(first, second, one, self._object(read)), Why) for first, one in firsts if first != second
             )
         return self._checked[key]
 
@@ -236,10 +236,10 @@ class _Finder:
         return self._impacts[question]
 
     def _question(self, access: Access) -> tuple[tuple[str, ...], str]:
-        """How the source knows the access: by its call stack, and by its place if it is one to an object."""
-        return self._source_stack(access), self._place(access)
+        """How the source knows the access: by its call stack, and by its resource if that is an object."""
+        return self._source_stack(access), self._object(access)
 
-    def _place(self, access: Access) -> str:
+    def _object(self, access: Access) -> str:
         return _tail(access) if access.resource.kind == "object" else ""
 
     def _source_stack(self, access: Access) -> tuple[str, ...]:
@@ -247,7 +247,7 @@ class _Finder:
         return self._program.stack(role, stack)
 
     def _found_by(self, read: Access, resource: Resource) -> set[State | None]:
-        """The states of the resource that reads at this place have found in runs that went well: the last write before, None if
+        """The states of the resource that reads at this site have found in runs that went well: the last write before, None if
         there was none.
         A queue has other items each time, so its state is never the same."""
         if read.resource.kind == "key" and read.effect == "read" and self._takes(read):

@@ -108,9 +108,9 @@ class _Context:
         columns = self._columns
         longest_ns = max((columns.t[second] - columns.t[first] for first, second in itertools.pairwise(pauses)), default=0)
         was_cut_off = columns.t[self._last_of_process] - columns.end[pauses[-1]] < longest_ns
-        return bool(was_cut_off) and self._place(row) in map(self._place, body)
+        return bool(was_cut_off) and self._site(row) in map(self._site, body)
 
-    def _place(self, row: int) -> tuple[int, int]:
+    def _site(self, row: int) -> tuple[int, int]:
         return int(self._columns.op[row]), int(self._columns.stack[row])
 
     def _is_sibling(self, row: int, stack: int) -> bool:

@@ -1,4 +1,4 @@
-"""One run: its accesses to resources, by resource and by place, and the states that its reads found. Never compares runs."""
+"""One run: its accesses to resources, by resource and by site, and the states that its reads found. Never compares runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Path = tuple[str, str, tuple[str, ...]]
 Log = tuple[Resource, str]
 """Files that are alike, and the function that adds to them."""
 Site = tuple[str, str, tuple[str, ...]]
-"""A place in the program: role, operation and call stack."""
+"""Where the program does something: role, operation and call stack."""
 State = tuple[Site, Resource, str]
-"""The state of a resource, named by its last write: the place, the resource, the effect. Files that the same code writes and
+"""The state of a resource, named by its last write: the site, the resource, the effect. Files that the same code writes and
 reads are alike, whatever their names."""
 
 
@@ -40,12 +40,12 @@ class Run:
         return self.roles[int(self.columns.process[row])]
 
     def site(self, access: Access) -> Site:
-        """The place of an access that recurs: its role, operation and call stack."""
+        """The site of an access that recurs: its role, operation and call stack."""
         return self._sites[access.row]
 
     @cached_property
     def _sites(self) -> dict[int, Site]:
-        """By row. Equal places are one object, so that comparing them is fast."""
+        """By row. Equal sites are one object, so that comparing them is fast."""
         columns, known = self.columns, dict[tuple[int, int, int], Site]()
         found: dict[int, Site] = {}
         for access in self.accesses:
@@ -145,7 +145,7 @@ class Run:
 
     @cached_property
     def states_found(self) -> dict[tuple[Site, Resource], set[State | None]]:
-        """By place and resource of a read: the states that it found. A listing finds all files in its folder."""
+        """By site and resource of a read: the states that it found. A listing finds all files in its folder."""
         found: dict[tuple[Site, Resource], set[State | None]] = {}
         last: dict[str, State] = {}
         inside: dict[str, dict[str, Access]] = {}

@@ -35,13 +35,13 @@ class Impacts:
         self.code, self.lifting = code, lifting
         self._kinds: dict[ast.Call, ImpactKind | None] = {}
 
-    def of(self, stack: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
+    def of(self, stack: Sequence[str], resource: str = "") -> tuple[Impact, ...] | Unknown:
         """The impacts of an operation, the worst first. Unknown if the source of a function that it reaches is missing and
         the others show no impact."""
         found: dict[tuple[ImpactKind, str], Impact] = {}
-        outermost = len(self.lifting.places.frames(stack, place)) - 1
+        outermost = len(self.lifting.frames.of(stack, resource)) - 1
         missing: Unknown | None = None
-        for depth, level in enumerate(self.lifting.levels(stack, place)):
+        for depth, level in enumerate(self.lifting.levels(stack, resource)):
             if isinstance(level, Unknown):
                 missing = level
                 break
@@ -54,12 +54,12 @@ class Impacts:
     def _impacts(self, level: Level, depth: int, *, is_outermost: bool) -> Iterator[Impact]:
         found = level.found
         for kind, node, cause in self._reached(level):
-            line = self.lifting.places.line(found.function, node)
+            line = self.lifting.frames.line(found.function, node)
             lines = without_repeats((*level.lines, *self.lifting.chain(found, cause), line))
             text = text_of(node) if isinstance(node, ast.Call) else line.text
             yield Impact(kind, line.where, text, lines, depth)
         if is_outermost and found.returned is not None:
-            line = self.lifting.places.line(found.function, found.returned.node)
+            line = self.lifting.frames.line(found.function, found.returned.node)
             lines = without_repeats((*level.lines, *self.lifting.chain(found, found.returned)))
             yield Impact("reply", line.where, line.text, lines, depth)
 

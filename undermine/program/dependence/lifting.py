@@ -9,7 +9,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from undermine.program.dependence.answers import Line, Unknown, Why
-from undermine.program.dependence.places import Frame, Places, function_of
+from undermine.program.dependence.frames import Frame, StackFrames, function_of
 from undermine.program.dependence.slices import Cause, Origin, Raises, Slice, Slices, State
 from undermine.program.source.index import Function, dotted, last_name
 
@@ -28,23 +28,23 @@ class Level(NamedTuple):
 class Lifting:
     """Computes the levels of stacks."""
 
-    def __init__(self, places: Places, slices: Slices) -> None:
-        self.places, self.slices = places, slices
+    def __init__(self, frames: StackFrames, slices: Slices) -> None:
+        self.frames, self.slices = frames, slices
 
     # --- up
 
-    def levels(self, stack: Sequence[str], place: str = "") -> Iterator[Level | Unknown]:
+    def levels(self, stack: Sequence[str], resource: str = "") -> Iterator[Level | Unknown]:
         """The levels that the value of an operation reaches, innermost first; `Unknown` where the source is missing."""
         lines: tuple[Line, ...] = ()
         below: Slice | None = None
-        for frame in self.places.frames(stack, place):
+        for frame in self.frames.of(stack, resource):
             if below is not None and not _leaves(below):
                 return
             if isinstance(frame, Unknown):
                 yield frame
                 return
             node = frame.node
-            begins = Origin(frame.values, () if place else ((node, "fails"),))
+            begins = Origin(frame.values, () if resource else ((node, "fails"),))
             origin = begins if below is None else _lifted(below, node)
             if origin is None:
                 return
@@ -64,25 +64,25 @@ class Lifting:
         return self._line(found.function, nodes)
 
     def _line(self, function: Function, nodes: Iterable[ast.AST]) -> tuple[Line, ...]:
-        return tuple(self.places.line(function, node) for node in nodes)
+        return tuple(self.frames.line(function, node) for node in nodes)
 
     # --- down
 
     def controls(
-        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+        self, first: Sequence[str], second: Sequence[str], first_resource: str = "", second_resource: str = ""
     ) -> Why | Unknown | None:
         """Does the result of the first operation decide whether the second one is executed?"""
-        depths = meeting(_with_place(first, first_place), _with_place(second, second_place))
+        depths = meeting(_with_resource(first, first_resource), _with_resource(second, second_resource))
         if depths is None:
             return None
         first, second = first[: depths[0] + 1], second[: depths[1] + 1]
-        levels = list(self.levels(first, first_place))
+        levels = list(self.levels(first, first_resource))
         shared = levels[-1] if levels else None
         if isinstance(shared, Unknown):
             return shared
-        if shared is None or len(levels) < len(self.places.frames(first, first_place)):
+        if shared is None or len(levels) < len(self.frames.of(first, first_resource)):
             return None
-        return self._down(shared.found, self.places.frames(second, second_place), shared.lines)
+        return self._down(shared.found, self.frames.of(second, second_resource), shared.lines)
 
     def _down(self, found: Slice, frames: Sequence[Frame | Unknown], lines: tuple[Line, ...]) -> Why | Unknown | None:
         *inner, frame = frames
@@ -140,9 +140,9 @@ def _lifted(below: Slice, call: ast.AST) -> Origin | None:
     return Origin(values, ((call, raises),) if raises else (), ((call, paths),) if paths else ())
 
 
-def _with_place(stack: Sequence[str], place: str) -> Sequence[str]:
+def _with_resource(stack: Sequence[str], resource: str) -> Sequence[str]:
     """The stack; a read of the heap differs from the next call, which has the same call site."""
-    return (f"{stack[0]} {place}", *stack[1:]) if stack and place else stack
+    return (f"{stack[0]} {resource}", *stack[1:]) if stack and resource else stack
 
 
 def parted(first: Sequence[str], second: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from undermine.program.arithmetic import number
 from undermine.program.dependence.answers import Loop, LoopLimit, Unknown
+from undermine.program.dependence.frames import Frame, StackFrames
 from undermine.program.dependence.paths import RAISED, Paths
-from undermine.program.dependence.places import Frame, Places
 from undermine.program.dependence.slices import Origin, Raises, Slice, Slices
 from undermine.program.dependence.uses import changed_by
 from undermine.program.regions.readings import Readings
@@ -48,9 +48,9 @@ class _Clock(NamedTuple):
 class Loops:
     """Answers questions about loops."""
 
-    def __init__(self, places: Places, slices: Slices) -> None:
-        self.places, self.slices = places, slices
-        self.code: Code = places.program.code
+    def __init__(self, frames: StackFrames, slices: Slices) -> None:
+        self.frames, self.slices = frames, slices
+        self.code: Code = frames.program.code
         self._found: dict[tuple[str, Action], list[_Around]] = {}
         self._helpers: dict[tuple[str, int], Slice | None] = {}
 
@@ -62,7 +62,7 @@ class Loops:
 
     def around(self, stack: Sequence[str]) -> Loop | Unknown | None:
         """The innermost loop around the call, in its function or in one of the next callers."""
-        for depth, frame in enumerate(self.places.frames(stack)[: CALLERS_MAX + 1]):
+        for depth, frame in enumerate(self.frames.of(stack)[: CALLERS_MAX + 1]):
             if isinstance(frame, Unknown):
                 return frame
             for loop in self._loops(frame):
@@ -76,7 +76,7 @@ class Loops:
         something and isn't a wait.
         """
         finite: LoopLimit | None = None
-        for depth, frame in enumerate(self.places.frames(stack)):
+        for depth, frame in enumerate(self.frames.of(stack)):
             if isinstance(frame, Unknown):
                 return finite or frame
             for loop in self._loops(frame):
@@ -128,7 +128,7 @@ class Loops:
             if test.how != "fails" and any(way not in loop.inside for way in test.ways):
                 chain = [*test.cause.chain()]
                 when = self._when(loop, [node], clock.values) or _needed(found, node, loop.inside)
-                lines = tuple(self.places.line(loop.function, each) for each in chain)
+                lines = tuple(self.frames.line(loop.function, each) for each in chain)
                 text = f"line {getattr(chain[-1], 'lineno', 0)} compares a clock reading: {lines[-1].text}"
                 where = lines[-1].where
                 limits.append(LoopLimit("clock", where, text, self._loop(loop, depth), when, clock.sites, lines))
@@ -144,7 +144,7 @@ class Loops:
                 continue
             if isinstance(action.node, ast.Call) and self._readings.is_clock(function, action.node):
                 values.add(action.node)
-                sites.update(dict.fromkeys(self.places.locs(function, action)))
+                sites.update(dict.fromkeys(self.frames.locs(function, action)))
                 continue
             for callee, sure in self.code.runs(self.code.flow(function), action):
                 helper = self._helper(callee, depth) if sure and self._near.get(callee.id, depth) > depth else None
@@ -212,7 +212,7 @@ class Loops:
         return self._counted(loop, depth, loop.node, f"once for each item of {text_of(value)}")
 
     def _counted(self, loop: _Around, depth: int, node: ast.AST, text: str, when: str = "") -> LoopLimit:
-        line = self.places.line(loop.function, node)
+        line = self.frames.line(loop.function, node)
         return LoopLimit("count", line.where, text, self._loop(loop, depth), when, lines=(line,))
 
     # --- is it checked in every round?

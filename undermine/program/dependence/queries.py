@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from undermine.program.dependence.answers import Impact, Loop, LoopLimit, Unknown, Why
+from undermine.program.dependence.frames import StackFrames
 from undermine.program.dependence.impacts import Impacts
 from undermine.program.dependence.lifting import Lifting
 from undermine.program.dependence.loops import Loops
-from undermine.program.dependence.places import Places
 from undermine.program.dependence.slices import Slices
 from undermine.program.program import Program
 
@@ -18,28 +18,28 @@ class Dependence:
     """Answers questions about operations of one program. A stack has the `loc`s of a trace, innermost first."""
 
     def __init__(self, program: Program) -> None:
-        self._places = Places(program)
+        self._frames = StackFrames(program)
         self._slices = Slices(program.code)
-        self._lifting = Lifting(self._places, self._slices)
+        self._lifting = Lifting(self._frames, self._slices)
         self._impacts = Impacts(program.code, self._lifting)
 
     def controls(
-        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+        self, first: Sequence[str], second: Sequence[str], first_resource: str = "", second_resource: str = ""
     ) -> Why | Unknown | None:
         """Why the result of the first operation decides whether the second one is executed; None if it doesn't.
 
-        The first operation is then a check for the second one. The places are those of `heap.read`; other operations have
-        none.
+        The first operation is then a check for the second one. The resources are those of `heap.read` events; other
+        operations have none.
         """
-        return self._lifting.controls(first, second, first_place, second_place)
+        return self._lifting.controls(first, second, first_resource, second_resource)
 
-    def impact(self, operation: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
-        """The harm that an unexpected result of an operation may do, the worst first. `place`: that of a `heap.read`."""
-        return self._impacts.of(operation, place)
+    def impact(self, operation: Sequence[str], resource: str = "") -> tuple[Impact, ...] | Unknown:
+        """The harm that an unexpected result of an operation may do, the worst first. `resource`: that of a `heap.read` event."""
+        return self._impacts.of(operation, resource)
 
     @cached_property
     def _loops(self) -> Loops:
-        return Loops(self._places, self._slices)
+        return Loops(self._frames, self._slices)
 
     def in_loop(self, wait: Sequence[str]) -> Loop | Unknown | None:
         """The loop around a wait, in its function or in one of the next three callers."""

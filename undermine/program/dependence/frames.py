@@ -57,12 +57,12 @@ class _Part(NamedTuple):
     ends: ast.stmt | None
 
 
-def _is_place(node: ast.AST, place: str) -> bool:
-    """May the expression read this place: an attribute or global by its name, or an item?"""
-    if place.endswith("]"):
+def _is_read(node: ast.AST, resource: str) -> bool:
+    """May the expression read this resource: an attribute or global by its name, or an item?"""
+    if resource.endswith("]"):
         return isinstance(node, ast.Subscript | ast.Compare)
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    last = place.rpartition(".")[2]
+    last = resource.rpartition(".")[2]
     return bool(name) and (name == last or (name.startswith("__") and last.endswith(name)))
 
 
@@ -71,7 +71,7 @@ def _uses_container(frame: Frame) -> bool:
     return frame.action is not None and frame.action.kind in ("call", "next")
 
 
-class Places:
+class StackFrames:
     """The call sites of a program; those of a module are read when it is first asked for."""
 
     def __init__(self, program: Program) -> None:
@@ -91,13 +91,13 @@ class Places:
         function, action = sites[loc]
         return Frame(loc, function, action, frozenset({action.node}))
 
-    def frames(self, stack: Sequence[str], place: str = "") -> list[Frame | Unknown]:
-        """The frames of a stack, innermost first. A comprehension is a part of the function around it. `place`: the
-        place on the heap that the innermost frame reads."""
+    def of(self, stack: Sequence[str], resource: str = "") -> list[Frame | Unknown]:
+        """The frames of a stack, innermost first. A comprehension is a part of the function around it. `resource`: the
+        object, attribute or item that the innermost frame reads."""
         found: list[Frame | Unknown] = []
         inside: Function | None = None
         for number, loc in enumerate(stack):
-            frame = self._read_at(loc, place) if place and number == 0 else self.frame(loc)
+            frame = self._read_at(loc, resource) if resource and number == 0 else self.frame(loc)
             if isinstance(frame, Frame):
                 if inside is frame.function:
                     inside = None
@@ -106,7 +106,7 @@ class Places:
             found.append(frame)
         return found
 
-    def _read_at(self, loc: str, place: str) -> Frame | Unknown:
+    def _read_at(self, loc: str, resource: str) -> Frame | Unknown:
         """The frame of a read of the heap, which has the ordinal of the next call."""
         frame = self.frame(loc)
         module = loc.partition(":")[0]
@@ -115,11 +115,11 @@ class Places:
         call_sites = self.program.call_sites_of(module)
         positions = call_sites.reads.get(loc, set()) if call_sites is not None else set()
         reads = [each for each in self._expressions(function_of(loc)) if position_of(each.node) in positions]
-        named = [each for each in reads if _is_place(each.node, place)]
-        if not named and isinstance(frame, Frame) and place.endswith("]") and _uses_container(frame):
+        named = [each for each in reads if _is_read(each.node, resource)]
+        if not named and isinstance(frame, Frame) and resource.endswith("]") and _uses_container(frame):
             return frame
         if not named:
-            return Unknown(f"the source has no read of {place} at {loc}")
+            return Unknown(f"the source has no read of {resource} at {loc}")
         first = named[0]
         values = frozenset(each.node for each in named if (each.action, each.ends) == (first.action, first.ends))
         return Frame(loc, first.function, first.action, values, first.ends)
