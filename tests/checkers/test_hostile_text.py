@@ -60,7 +60,7 @@ def test_the_last_words_are_one_short_printable_line_of_the_log(lines: list[str]
     tail = "\n".join(lines)
     assert telling_line(tail).isprintable()
     assert len(telling_line(tail)) <= 200
-    assert last_words(tail).place.isprintable()
+    assert last_words(tail).frame.isprintable()
 
 
 @given(st.text(max_size=300), st.sampled_from(("", "n1")))

@@ -65,13 +65,13 @@ def frame(path: str, function: str) -> str:
 def test_the_innermost_frame_outside_the_standard_library_is_where_it_arose() -> None:
     library = frame("/usr/lib/python3.11/json/decoder.py", "decode")
     log = f"hello\n{HEAD}{frame('/app/a.py', 'run')}{frame('/app/b.py', 'load')}{library}ValueError: no\n"
-    assert last_words(log).place == "b.py:load"
-    assert last_words(f"{log}04:57:01 CRITICAL stopping\n").place == "b.py:load"
+    assert last_words(log).frame == "b.py:load"
+    assert last_words(f"{log}04:57:01 CRITICAL stopping\n").frame == "b.py:load"
 
 
 def test_of_several_tracebacks_the_last_counts() -> None:
     log = f"{HEAD}{frame('/a/first.py', 'f')}KeyError: 1\n\nDuring handling …:\n\n{HEAD}{frame('/a/last.py', 'g')}ValueError"
-    assert last_words(log).place == "last.py:g"
+    assert last_words(log).frame == "last.py:g"
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_of_several_tracebacks_the_last_counts() -> None:
     ],
 )
 def test_where_it_arose_is_not_guessed(log: str) -> None:
-    assert last_words(log).place == ""
+    assert last_words(log).frame == ""
 
 
 def test_frames_that_are_indented_by_tabs_belong_to_their_exception() -> None:
     frames = "\tat java.base/java.util.Optional.get(Optional.java:1)\n\tat org.app.Log.append(Log.java:42)\n"
-    assert last_words(f'Exception in thread "main" java.lang.IllegalStateException: lost\n{frames}').place == "Log.append"
+    assert last_words(f'Exception in thread "main" java.lang.IllegalStateException: lost\n{frames}').frame == "Log.append"
 
 
 def test_only_frames_of_the_target_are_shown() -> None:
@@ -120,7 +120,7 @@ def test_an_exception_group_ends_with_the_member_that_says_something() -> None:
         "    +------------------------------------\n"
     )
     said = last_words(log)
-    assert (said.line, said.place) == ("RuntimeError: gone", "a.py:boom")
+    assert (said.line, said.frame) == ("RuntimeError: gone", "a.py:boom")
     assert said.lines[-2:] == ["    gone()", "RuntimeError: gone"]
 
 
@@ -166,7 +166,7 @@ def test_a_jvm_chain_ends_with_its_innermost_cause() -> None:
         "\tat org.app.Link.open(Link.java:4)\n\t... 2 more\n"
     )
     said = last_words(log)
-    assert (said.place, said.lost_connection) == ("Main.run", True)
+    assert (said.frame, said.lost_connection) == ("Main.run", True)
     assert said.lines[-1] == "caused by java.net.ConnectException: Connection refused, at Link.open"
 
 
@@ -184,4 +184,4 @@ def test_a_member_of_a_group_that_was_only_cancelled_does_not_count() -> None:
     for order in (errors, errors[::-1]):
         log = head + "".join(member(n, error, error.split(":")[0]) for n, error in enumerate(order, 1)) + end
         said = last_words(log)
-        assert (said.place, said.lost_connection) == ("a.py:ZeroDivisionError", False)
+        assert (said.frame, said.lost_connection) == ("a.py:ZeroDivisionError", False)

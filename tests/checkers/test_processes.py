@@ -136,7 +136,7 @@ def test_a_lost_connection_is_one_symptom_wherever_it_ends_the_process(error: st
     log_tail = f'Traceback (most recent call last):\n  File "/srv/app/net.py", line 3, in {place}\n    go()\n{error}\n'
     verdict = Exits().check(run_view(exits=(ended(code=1, log_tail=log_tail),)))
     assert verdict.symptom == "server ends by itself with exit code 1 after a lost connection"
-    assert verdict.place == f"net.py:{place}"
+    assert verdict.frame == f"net.py:{place}"
     assert error in verdict.text
 
 
@@ -145,7 +145,7 @@ def test_an_error_of_a_disk_is_not_a_lost_connection() -> None:
     log_tail = f"Traceback (most recent call last):\n{frame}OSError: [Errno 28] No space\n"
     verdict = Exits().check(run_view(exits=(ended(code=1, log_tail=log_tail),)))
     assert "lost connection" not in verdict.symptom
-    assert not verdict.place
+    assert not verdict.frame
 
 
 # --- deaths
@@ -175,7 +175,7 @@ def test_a_death_is_a_lost_connection_also_if_that_only_caused_it() -> None:
     said = "no queue; caused by ConnectionRefusedError: [Errno 111] Connection refused"
     verdict = Deaths().check(run_view(events=(event("thread.die", target="QueueError", resource=said, loc="app:send#2"),)))
     assert verdict.symptom == "thread of a server dies after a lost connection and its process keeps running"
-    assert verdict.place == "app:send#2"
+    assert verdict.frame == "app:send#2"
 
 
 def test_the_thread_that_died_is_named() -> None:

@@ -36,8 +36,8 @@ def _guarded(checker: Checker, run: RunView) -> Verdict:
 
 
 def unranked(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """The verdicts without ranks and places, to compare them with verdicts that were stored before these existed."""
-    return tuple(msgspec.structs.replace(verdict, rank="", place="") for verdict in verdicts)
+    """The verdicts without ranks and frames, to compare them with verdicts that were stored before these existed."""
+    return tuple(msgspec.structs.replace(verdict, rank="", frame="") for verdict in verdicts)
 
 
 def symptoms_of(verdicts: Iterable[Verdict]) -> tuple[Symptom, ...]:
@@ -49,7 +49,7 @@ def symptoms_of(verdicts: Iterable[Verdict]) -> tuple[Symptom, ...]:
     failing = sorted((verdict for verdict in verdicts if verdict.answer == "fail"), key=_naming_order)
     found: dict[str, Symptom] = {}
     for verdict in failing:
-        found.setdefault(name_of(verdict), Symptom(name_of(verdict), rank_of(verdict), verdict.place))
+        found.setdefault(name_of(verdict), Symptom(name_of(verdict), rank_of(verdict), verdict.frame))
     return tuple(found.values())
 
 

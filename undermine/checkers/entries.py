@@ -78,23 +78,23 @@ class LogEntry(msgspec.Struct, frozen=True):
     """The class of the exception, or `panic`; "" if there is none."""
     message: str = ""
     """The exception as it was printed."""
-    place: str = ""
+    frame: str = ""
     """The innermost frame that is not of a standard library."""
     cause: str = ""
     """For a chain of exceptions: the innermost one, which caused the others, as it was printed."""
-    cause_place: str = ""
+    cause_frame: str = ""
     uncaught: bool = False
     """No code of the target caught the exception: it ended a thread or a task, or reached the runtime's last handler."""
 
     @property
     def says(self) -> str:
         """The entry in one line."""
-        at = f" at {self.place}" if self.place else ""
+        at = f" at {self.frame}" if self.frame else ""
         return printable(": ".join(filter(None, (self.header.rstrip(":"), self.message))) + at, _SAYS_MAX)
 
     @property
     def symptom(self) -> str:
-        return f"uncaught {self.error}" + (f" at {self.place}" if self.place else "")
+        return f"uncaught {self.error}" + (f" at {self.frame}" if self.frame else "")
 
     @property
     def shown(self) -> list[str]:
@@ -108,7 +108,7 @@ class LogEntry(msgspec.Struct, frozen=True):
             skipping = bool(foreign.search(place)) if place else skipping and line.startswith(_BELOW_FRAME)
             if not skipping:
                 kept.append(line)
-        at = f", at {self.cause_place}" if self.cause_place else ""
+        at = f", at {self.cause_frame}" if self.cause_frame else ""
         return [*kept, f"caused by {self.cause}{at}"] if self.cause else kept
 
     @property
@@ -120,7 +120,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     def words(self) -> tuple[str, ...]:
         """The words by which the entry is recognised in another run. An exception counts by class and place, not by message."""
         header = words(self.header)
-        return (f"{self.error}@{self.place}".replace(" ", "_"), *header) if self.error else header
+        return (f"{self.error}@{self.frame}".replace(" ", "_"), *header) if self.error else header
 
 
 def is_lost_connection(error: str, message: str = "") -> bool:
@@ -245,7 +245,7 @@ def _is_cause(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def _caused_by(cause: str, place: str) -> dict[str, object]:
-    return {"cause": printable(cause, _SAYS_MAX), "cause_place": printable(place)}
+    return {"cause": printable(cause, _SAYS_MAX), "cause_frame": printable(place)}
 
 
 def _traceback(lines: Sequence[str]) -> tuple[str, str]:
@@ -320,6 +320,6 @@ def _exception(header: str, error: str, message: str, place: str, *, uncaught: b
         "header": header,
         "error": printable(error),
         "message": printable(message, _SAYS_MAX),
-        "place": printable(place),
+        "frame": printable(place),
         "uncaught": uncaught,
     }

@@ -77,7 +77,7 @@ class LastWords(NamedTuple):
 
     line: str
     """Its last line, or the exception if that came last; "" if it logged nothing."""
-    place: str
+    frame: str
     """The place in the target of that exception; "" if there is none, or the log has no place."""
     lost_connection: bool
     """Was the exception, or the one that caused it, a lost connection?"""
@@ -91,5 +91,5 @@ def last_words(log_tail: str, node: str = "") -> LastWords:
     fatal = next((entry for entry in reversed(logged[-2:]) if entry.error), None)
     line = fatal.message if fatal and fatal is logged[-1] else telling_line(log_tail)
     lines = [line for entry in logged for line in entry.shown]
-    place = printable(fatal.place, 100) if fatal else ""
-    return LastWords(message_of(line, node), place, bool(fatal and fatal.is_lost_connection), lines)
+    frame = printable(fatal.frame, 100) if fatal else ""
+    return LastWords(message_of(line, node), frame, bool(fatal and fatal.is_lost_connection), lines)

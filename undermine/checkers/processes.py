@@ -50,7 +50,7 @@ class Exits(BuiltinChecker):
             symptom=_symptom(run, first),
             evidence=[f"{e.node} (start {e.incarnation}) ended with {_code(e)}" for e in wrong]
             + said.lines[-_EVIDENCE_LINES_MAX:],
-            place=said.place if said.lost_connection else "",
+            frame=said.frame if said.lost_connection else "",
         )
 
     def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _symptom(run: RunView, ended: NodeExit) -> str:
     said = last_words(ended.log_tail, ended.node)
     if ended.code and said.lost_connection:
         return f"{run.role(ended.node)} ends by itself with {_code(ended)}{_LOST}"
-    at = f", at {said.place}" if said.place and ended.code else ""
+    at = f", at {said.frame}" if said.frame and ended.code else ""
     return f"{run.role(ended.node)} ends by itself with {_code(ended)}: {mask(said.line)}{at}"
 
 
@@ -101,7 +101,7 @@ class Deaths(BuiltinChecker):
                 f"{_who(event)} of {event.node} died with {event.target}: {message}; its process kept running",
                 symptom=f"{kind} of a {event.role} dies{how} and its process keeps running",
                 evidence=[f"{event.target}: {event.resource}", *(f"  at {frame}" for frame in event.stack)],
-                place=event.loc if lost else "",
+                frame=event.loc if lost else "",
             )
         if run.trace.problems and not run.trace.agents:
             return Verdict.unknown(f"no event file could be read: {run.trace.problems[0]}")

@@ -16,7 +16,7 @@ from undermine.report.text import count
 EVIDENCE_LINES_MAX = 4
 _NEW_LINES_MAX = 3
 _VARIANTS_SHOWN = 3
-_PLACES_SHOWN = 6
+_FRAMES_SHOWN = 6
 
 
 def show_findings(
@@ -112,7 +112,7 @@ def _finding_lines(finding: Finding, partition_end: str) -> Iterator[tuple[str, 
     yield from (("symptom", words) for words in finding.symptom_rates)
     if finding.confirmed and finding.realism.answer:
         yield "device", str(finding.realism)
-    yield from (("fails at", str(place)) for place in finding.places[:_PLACES_SHOWN])
+    yield from (("fails at", str(frame)) for frame in finding.frames[:_FRAMES_SHOWN])
     for variant in finding.variants[:_VARIANTS_SHOWN]:
         yield "also by", f"{variant.plan.words(variant.lasted)} ({count(variant.runs, 'run')})"
     if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:

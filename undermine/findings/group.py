@@ -29,14 +29,14 @@ from undermine.findings.confirm import (
 from undermine.findings.realism import Lacking
 from undermine.findings.windows import Order, Windows
 from undermine.model.faults import fault_kind
-from undermine.model.finding import WHEN, FailedAt, Finding, LandedRun, ShownSymptom, Variant, named
+from undermine.model.finding import WHEN, FailingFrame, Finding, LandedRun, ShownSymptom, Variant, named
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Symptom, Verdict
 
 VARIANTS_MAX = 12
-PLACES_MAX = 12
+FRAMES_MAX = 12
 
 VerdictsOf = Callable[[int], tuple[Verdict, ...]]
 SuppressionOf = Callable[[Finding], str]
@@ -370,7 +370,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verd
         last_control_tries=attempt.last_control.tries if attempt.last_control else 0,
         last_control_hits=attempt.last_control.hits if attempt.last_control else 0,
         variants=tuple(_variants(group.experiments, site(attempt.first))),
-        places=_places(group, sought),
+        frames=_frames(group, sought),
         faults=tuple(dict.fromkeys(kind for run in group.experiments for kind in kinds(run))),
         shown_by=shown.run,
         lasted=shown.lasted,
@@ -399,10 +399,10 @@ def _symptoms(attempt: Attempt) -> list[ShownSymptom]:
     return [ShownSymptom(symptom.text, hits[name]) for name, symptom in by_rank]
 
 
-def _places(group: _Group, sought: _Sought) -> tuple[FailedAt, ...]:
-    """The functions of the target in which runs of the group failed, most frequent first."""
-    found = Counter(s.place for run in group.experiments for s in run.symptoms if s.place and sought.is_own(s))
-    return tuple(FailedAt(place, runs) for place, runs in found.most_common(PLACES_MAX))
+def _frames(group: _Group, sought: _Sought) -> tuple[FailingFrame, ...]:
+    """The frames of the target in which runs of the group failed, most frequent first."""
+    found = Counter(s.frame for run in group.experiments for s in run.symptoms if s.frame and sought.is_own(s))
+    return tuple(FailingFrame(frame, runs) for frame, runs in found.most_common(FRAMES_MAX))
 
 
 def _variants(found: Sequence[LandedRun], own: str) -> list[Variant]:

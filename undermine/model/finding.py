@@ -77,14 +77,14 @@ class ShownSymptom(msgspec.Struct, frozen=True):
     hits: int = 0
 
 
-class FailedAt(msgspec.Struct, frozen=True):
-    """A function of the target in which the symptom arose, and in how many runs."""
+class FailingFrame(msgspec.Struct, frozen=True):
+    """A frame of the target in which the symptom arose, and in how many runs."""
 
-    place: str
+    frame: str
     runs: int = 1
 
     def __str__(self) -> str:
-        return f"{self.place} ({self.runs} {'run' if self.runs == 1 else 'runs'})"
+        return f"{self.frame} ({self.runs} {'run' if self.runs == 1 else 'runs'})"
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -139,8 +139,8 @@ class Finding(msgspec.Struct, frozen=True):
     last_control_hits: int = 0
     variants: tuple[Variant, ...] = ()
     """Plans for other sites at which faults led to the symptom, most frequent first. They may be other bugs."""
-    places: tuple[FailedAt, ...] = ()
-    """The functions of the target in which the symptom arose, most frequent first, if that differs from run to run."""
+    frames: tuple[FailingFrame, ...] = ()
+    """The frames of the target in which the symptom arose, most frequent first, if that differs from run to run."""
     faults: tuple[str, ...] = ()
     """The kinds of faults that led to it."""
     shown_by: int = 0

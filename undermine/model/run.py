@@ -438,8 +438,8 @@ class Symptom(msgspec.Struct, frozen=True):
 
     text: str
     rank: Rank = Rank.PROMISE
-    place: str = ""
-    """Where in the target it arose in this run, if that isn't part of the text."""
+    frame: str = ""
+    """The frame of the target in which it arose in this run, if that isn't part of the text."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -461,8 +461,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Facts that a person should know although the run passes. Equal notes of a campaign are listed once."""
     rank: str = ""
     """The value of the checker's `Rank`; "" for the user's own checkers, and in older campaigns."""
-    place: str = ""
-    """The function of the target in which it failed this time, if other runs of the same bug may fail elsewhere."""
+    frame: str = ""
+    """The frame of the target in which it failed this time, if other runs of the same bug may fail elsewhere."""
 
     @staticmethod
     def ok(text: str = "", notes: Sequence[str] = ()) -> Verdict:
@@ -471,10 +471,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @staticmethod
     def fail(
-        text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = (), *, lasting: bool = False, place: str = ""
+        text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = (), *, lasting: bool = False, frame: str = ""
     ) -> Verdict:
         """The run breaks the promise. Without a symptom, the text is the symptom."""
-        return Verdict("fail", text, symptom or text, tuple(evidence), lasting=lasting, place=place)
+        return Verdict("fail", text, symptom or text, tuple(evidence), lasting=lasting, frame=frame)
 
     @staticmethod
     def unknown(text: str) -> Verdict:

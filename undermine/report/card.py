@@ -108,7 +108,7 @@ class Card:
     control: str = ""
     when: str = ""
     symptoms: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
+    frames: tuple[str, ...] = ()
     device: str = ""
     reasons: tuple[ReasonRow, ...] = ()
     variants: tuple[VariantRow, ...] = ()
@@ -158,7 +158,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         control=control_of(finding),
         when=clip(finding.when_words, 300),
         symptoms=tuple(clip(words, 300) for words in finding.symptom_rates[:_VERDICTS_MAX]),
-        places=tuple(clip(str(place), 200) for place in finding.places),
+        frames=tuple(clip(str(frame), 200) for frame in finding.frames),
         device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
         variants=tuple(_variant_rows(finding)),
         variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),

@@ -435,12 +435,12 @@ class CampaignStore(Connection):
         """By run: its symptoms. A run that failed although no fault fired has none."""
         rows = self._all(
             "SELECT v.run, v.checker, json_extract(v.verdict, '$.text'), json_extract(v.verdict, '$.symptom'), "
-            "json_extract(v.verdict, '$.rank'), json_extract(v.verdict, '$.place') "
+            "json_extract(v.verdict, '$.rank'), json_extract(v.verdict, '$.frame') "
             "FROM verdicts v JOIN runs x USING (run) WHERE v.answer = 'fail' AND x.symptom != '' ORDER BY v.run, v.rowid"
         )
         failing: dict[int, list[Verdict]] = {}
-        for run, checker, text, symptom, rank, place in rows:
-            verdict = Verdict("fail", text or "", symptom or "", checker=checker, rank=rank or "", place=place or "")
+        for run, checker, text, symptom, rank, frame in rows:
+            verdict = Verdict("fail", text or "", symptom or "", checker=checker, rank=rank or "", frame=frame or "")
             failing.setdefault(run, []).append(verdict)
         return {run: symptoms_of(verdicts) for run, verdicts in failing.items()}
 
