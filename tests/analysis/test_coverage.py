@@ -16,7 +16,7 @@ from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
 from undermine.policies.plan_view import profiles_of
 from undermine.protocols import Experiment, PointSeen, recovery
-from undermine.store.database import CampaignStore
+from undermine.store.database import CampaignStore, FiredStep
 from undermine.testing import point
 
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
@@ -225,7 +225,7 @@ def seen(*points: Point) -> list[PointSeen]:
 def ran(store: CampaignStore, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
     (slot,) = written(store, strategy, [plan])
     run = store.begin_run(slot)
-    fired = [(i, s.trigger.point.id, "crash", "{}", True) for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
+    fired = [FiredStep(i, s.trigger.point.id, "crash", "{}") for i, s in enumerate(plan.steps) if isinstance(s.trigger, At)]
     store.finish_run(slot, RunRecord(run, plan, status), (), "", seen(*points), fired if status == "fired" else ())
     return run
 

@@ -11,13 +11,14 @@ from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Whole, campaign, confi
 from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
 from undermine.model.faults import Crash
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Plan, Step, Then
+from undermine.model.point import REST, phase_point
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
-from undermine.model.run import PENDING, Receipt, RunRecord
+from undermine.model.run import PENDING, Moment, Receipt, RunRecord
 from undermine.protocols import Dropped, PastRun
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record
-from undermine.testing import point
+from undermine.testing import event, point
 
 WRITE = point()
 SPOT = WRITE.abstract_in(("role", "op", "loc", "stack"))
@@ -84,6 +85,28 @@ def test_a_failing_run_counts_for_the_plans_that_it_covers(engine, store) -> Non
     (finding,) = campaign(engine, store, [Whole("a", crash(WRITE)), Whole("b", crash(SPOT))], picks=hurts).run(ENDLESS)
     assert finding.strategies == ("a",)
     assert [run.failed for run in results(store, "b")] == [True]
+
+
+@pytest.mark.parametrize(("writes_before", "covered"), [(0, True), (1, False)])
+def test_a_landing_after_rest_serves_a_plan_for_the_first_occurrence_if_it_was_the_first(
+    engine, store, writes_before: int, covered: bool
+) -> None:
+    shown = tuple(event(seq=seq, t_ns=10 * seq) for seq in range(5 - writes_before, 6))
+    engine.runner.shows = lambda plan, conditions: shown
+    engine.runner.moments = lambda count, plan: (Moment(0, "n1", 55, WRITE, "data", 5, 100),) if plan.steps else ()
+    after_rest = (Step(Then(At(phase_point(REST)), At(SPOT)), Crash()),)
+    campaign(engine, store, [Whole("a", after_rest), Whole("b", crash(WRITE))]).run(ENDLESS)
+    assert [run.covered for run in results(store, "b")] == [covered]
+
+
+def test_the_occurrences_before_a_second_fault_count_from_the_first_one(engine, store) -> None:
+    first, second = crash(point(loc="app:other#1")), (Step(Then(At(phase_point(REST)), At(SPOT)), Crash()),)
+    shown = (event(seq=1, t_ns=10), event(seq=2, t_ns=20), event(seq=3, t_ns=30))
+    engine.runner.shows = lambda plan, conditions: shown
+    there = Moment(0, "n1", 15, point(loc="app:other#1")), Moment(1, "n1", 35, WRITE, "data", 3, 100)
+    engine.runner.moments = lambda count, plan: there[: len(plan.steps)]
+    campaign(engine, store, [Whole("a", first + second)]).run(ENDLESS)
+    assert [one.nth for tried in store.tried(()) for one in tried.landed] == [1, 2]
 
 
 def test_a_resumed_campaign_knows_the_landings_of_earlier_sessions(engine, store) -> None:

@@ -21,8 +21,8 @@ def step(at: Point | Trigger = WRITE, fault: Fault = Crash()) -> Step:  # noqa: 
     return Step(At(at) if isinstance(at, Point) else at, fault)
 
 
-def landed(*steps: tuple[Step, Point], run: int = 1, serving: bool = False) -> Landings:
-    return Landings([Tried(run, "other", tuple(LandedStep(made, at, serving) for made, at in steps))])
+def landed(*steps: tuple[Step, Point], run: int = 1, serving: bool = False, nth: int = 0) -> Landings:
+    return Landings([Tried(run, "other", tuple(LandedStep(made, at, serving, nth) for made, at in steps))])
 
 
 def tried(wanted: Step | Plan, landings: Landings) -> bool:
@@ -104,6 +104,32 @@ def test_a_moment_after_another_may_be_a_later_occurrence_of_its_point() -> None
     after_rest, after_send = (step(Then(At(at, "after"), At(SPOT))) for at in (phase_point(REST), SEND))
     for run in (landed((after_rest, WRITE), serving=True), landed((after_send, WRITE), serving=True)):
         assert not tried(step(WRITE), run), "the first occurrence may be while nodes start"
+
+
+@pytest.mark.parametrize("first", [phase_point(REST), SEND])
+def test_a_moment_after_another_has_tried_the_occurrence_that_it_was(first: Point) -> None:
+    after = step(Then(At(first, "after"), At(SPOT)))
+    assert tried(step(WRITE), landed((after, WRITE), nth=1))
+    assert not tried(step(WRITE), landed((after, WRITE), nth=3))
+    assert tried(step(At(WRITE, nth=3)), landed((after, WRITE), nth=3))
+    assert not tried(step(At(WRITE, "after")), landed((after, WRITE), nth=1))
+
+
+def test_only_a_plan_for_the_whole_point_is_compared_by_the_number_of_the_occurrence() -> None:
+    run = landed((step(Then(AT_REST, At(SPOT))), WRITE), nth=1)
+    assert not tried(step(SPOT), run), "another operation of this call site may have come before"
+
+
+def test_an_occurrence_counted_by_fewer_keys_may_have_another_number() -> None:
+    run = landed((step(At(SPOT, nth=7)), WRITE), nth=2)
+    assert tried(step(At(WRITE, nth=2)), run)
+    assert not tried(step(At(WRITE, nth=7)), run)
+    assert tried(step(At(WRITE, nth=7)), landed((step(At(SPOT, nth=7)), WRITE))), "an old campaign has no number"
+
+
+def test_the_content_of_a_landing_does_not_hide_its_number() -> None:
+    there = Point.of({**WRITE.as_dict(), "content": "key 7"})
+    assert tried(step(WRITE), landed((step(Then(AT_REST, At(SPOT))), there), nth=1))
 
 
 @pytest.mark.parametrize("trigger", [When((Compare("n1.term", "==", "3"),)), FirstUnseen(("loc",))])

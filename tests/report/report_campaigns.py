@@ -18,7 +18,7 @@ from undermine.model.plan import At, Place, Plan, Step, final_at
 from undermine.model.point import Point, point_of
 from undermine.model.run import NodeExit, NodeInfo, Op, OpStatus, Receipt, RunRecord, Timing, Verdict
 from undermine.protocols import PointSeen
-from undermine.store.database import CampaignStore
+from undermine.store.database import CampaignStore, FiredStep
 from undermine.store.rundir import RunDir, save_record
 
 T0 = 1_000_000_000_000
@@ -118,7 +118,7 @@ class CampaignMaker:
             write_events(run.trace, events)
         failing = [v.symptom for v in verdicts if v.answer == "fail"]
         fired = [
-            (i, at.point.id if (at := final_at(step.trigger)) else "", fault_kind(step.fault), str(step.fault), True)
+            FiredStep(i, at.point.id if (at := final_at(step.trigger)) else "", fault_kind(step.fault), str(step.fault))
             for i, step in enumerate(what.steps)
             if any(r.step == i for r in finished.receipts)
         ]

@@ -23,10 +23,11 @@ from undermine.model.faults import Crash, Delay
 from undermine.model.finding import Finding, LandedRun
 from undermine.model.plan import At, FirstUnseen, Plan, Step
 from undermine.model.point import Point
+from undermine.model.predictions.landings import LandedStep
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Symptom, Timing, Verdict
 from undermine.protocols import Dropped, Experiment, PointSeen
-from undermine.store.database import CampaignStore, Slot
+from undermine.store.database import CampaignStore, FiredStep, Slot
 from undermine.store.schema import SCHEMA_VERSION
 from undermine.testing import point
 
@@ -44,7 +45,7 @@ def finish(
     symptom: str = "",
     verdicts: tuple[Verdict, ...] = (),
     points: tuple[PointSeen, ...] = (),
-    fired: tuple[tuple[int, str, str, str, bool], ...] = (),
+    fired: tuple[FiredStep, ...] = (),
     fill: bool | None = None,
 ) -> None:
     record = RunRecord(run, slot.plan, status, f"reason of {run}", timing=Timing(total_s=1.5))
@@ -360,12 +361,12 @@ def test_reachable_points_are_those_of_fault_free_runs_that_were_marked_so(store
 def test_experiments_are_the_runs_of_strategies_with_their_landings_and_unusual_points(store: CampaignStore) -> None:
     baselines(store, (seen(A, 0), seen(B, 1)))
     one, two, three = store.write_round("random", [plan(0), plan(1), plan(2)])
-    fired = ((0, A.id, "crash", "{}", True), (1, B.id, "delay", "5", True))
+    fired = (FiredStep(0, A.id, "crash", "{}"), FiredStep(1, B.id, "delay", "5"))
     first = do(store, one, points=(seen(A, 0), seen(C, 1)), fired=fired)
     do(store, two, "broken", fired=fired)
     other = do(store, three, "not_fired", points=(seen(B, 0),))
     (control,) = written(store, "control", [plan(0).control])
-    held = do(store, control, fired=((0, B.id, "hold", "{}", False),), points=(seen(C, 0),))
+    held = do(store, control, fired=(FiredStep(0, B.id, "hold", "{}"),), points=(seen(C, 0),))
     (again,) = written(store, "confirm", [plan(0)])
     confirmed = do(store, again, fired=fired, points=(seen(A, 0),))
     landed = ((A.id, "{}"), (B.id, "5"))
@@ -586,6 +587,10 @@ CREATE TABLE rounds (
 """
 
 
+def without_columns_of_7(db: sqlite3.Connection) -> None:
+    db.execute("ALTER TABLE fired DROP COLUMN nth")
+
+
 def without_columns_of_6(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE slots DROP COLUMN covered")
     db.execute("ALTER TABLE fired DROP COLUMN serving")
@@ -605,6 +610,7 @@ def as_version(folder: Path, version: int) -> None:
         if version < 4:
             db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
         without_columns_of_6(db)
+        without_columns_of_7(db)
         db.execute(f"PRAGMA user_version={version}")
 
 
@@ -627,6 +633,21 @@ def test_a_campaign_of_an_earlier_version_is_readable(store: CampaignStore, vers
     assert everything(reopened) == before
     assert [slot.label for slot in reopened.open_slots()] == ["random", "benign"]
     assert everything(again(reopened)) == before
+
+
+def test_the_landings_of_a_campaign_that_did_not_count_occurrences_are_readable(store: CampaignStore) -> None:
+    crash = Plan((Step(At(A), Crash()),))
+    (slot,) = store.write_round("random", [crash])
+    record = RunRecord(store.begin_run(slot), crash, "fired", receipts=(Receipt(0, "n1", "crash", 5),))
+    store.finish_run(slot, record, (), "", (), (FiredStep(0, A.id, "crash", "{}", serving=True, nth=3),))
+    (tried,) = store.tried(())
+    assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, nth=3),)
+    store.close()
+    with contextlib.closing(sqlite3.connect(store.folder / "campaign.db", isolation_level=None)) as db:
+        without_columns_of_7(db)
+        db.execute("PRAGMA user_version=6")
+    (tried,) = CampaignStore(store.folder).tried(())
+    assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, nth=0),)
 
 
 def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: CampaignStore) -> None:

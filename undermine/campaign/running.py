@@ -19,6 +19,7 @@ import msgspec
 
 from undermine.analysis.contents import Contents
 from undermine.analysis.coverage import Coverage, coverage_of
+from undermine.analysis.landing_numbers import nth_of
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of, unranked
 from undermine.model.codec import read_columns, read_contents
@@ -27,13 +28,13 @@ from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
-from undermine.model.plan import At, final_at
+from undermine.model.plan import At, Step, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, Moment, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
 from undermine.run.engine import Engine
-from undermine.store.database import CampaignStore, Slot
+from undermine.store.database import CampaignStore, FiredStep, Slot
 from undermine.store.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 
 ATTEMPTS_MAX = 3
@@ -318,24 +319,35 @@ def _served_ns(history: Sequence[Op]) -> int:
     return min((op.start_ns for op in history), default=sys.maxsize)
 
 
-def _fired(view: RunView) -> list[tuple[int, str, str, str, bool]]:
-    """(step, point, kind, fault, had a client begun?) for each step that took effect; a damaged receipt may name a step that
-    does not exist.
+def _fired(view: RunView) -> list[FiredStep]:
+    """The steps that took effect; a damaged receipt may name a step that does not exist.
 
     If the plan does not name the whole point, the point is the one that the run reached.
     """
     rows = []
     proven = {receipt.step for receipt in view.receipts if receipt.proves}
-    reached = {moment.step: moment.point for moment in reversed(view.record.moments)}
+    moments = {moment.step: moment for moment in reversed(view.record.moments)}
     served_ns = _served_ns(view.history)
-    serving = {moment.step for moment in view.record.moments if moment.t_ns >= served_ns}
-    for step, (trigger, fault) in enumerate((planned.trigger, planned.fault) for planned in view.plan.steps):
-        if step not in proven:
+    for number, step in enumerate(view.plan.steps):
+        if number not in proven:
             continue
-        at: At | None = final_at(trigger)
-        point = reached.get(step)
+        at, moment = final_at(step.trigger), moments.get(number)
+        point = moment.point if moment else None
         if at is not None and len(at.point.items) >= len(KEYS) and not (point and point.get(CONTENT)):
             point = at.point
-        detail = msgspec.json.encode(fault).decode()
-        rows.append((step, point.id if point else "", fault_kind(fault), detail, step in serving))
+        detail = msgspec.json.encode(step.fault).decode()
+        serving = any(one.step == number and one.t_ns >= served_ns for one in view.record.moments)
+        nth = _nth(view, step, moment, moments.get(number - 1)) if moment else 0
+        rows.append(FiredStep(number, point.id if point else "", fault_kind(step.fault), detail, serving, nth))
     return rows
+
+
+def _nth(view: RunView, step: Step, moment: Moment, before: Moment | None) -> int:
+    """The occurrence of its whole point at which the step fired (see `LandedStep`). A trigger for the whole point has counted it.
+    A state, or an unseen point, has no number: the point at which it fires is an accident."""
+    at = final_at(step.trigger)
+    if at is None or (moment.step and before is None):
+        return 0
+    if isinstance(step.trigger, At) and at.point == moment.point.abstract_in(KEYS):
+        return at.nth
+    return nth_of(view.trace, moment, at.place, before.t_ns if before else 0)

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -84,6 +84,25 @@ class Slot(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """The purpose of the run, in one word: the name of the strategy, or else the kind of the round."""
         return self.strategy or self.kind.value
+
+
+class FiredStep(NamedTuple):
+    """A step that took effect in a run."""
+
+    step: int
+    point: str
+    """The id of the point at which it fired; "" if it isn't known."""
+    fault: str
+    """The kind of the fault."""
+    detail: str
+    """The fault as JSON."""
+    serving: bool = False
+    """Had a client begun by then?"""
+    nth: int = 0
+    """As in `LandedStep`."""
+
+
+_FIRED_SQL = f"INSERT OR REPLACE INTO fired (run, {', '.join(FiredStep._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
@@ -193,7 +212,7 @@ class CampaignStore(Connection):
         verdicts: Sequence[Verdict],
         symptom: str,
         points: Iterable[PointSeen],
-        fired: Iterable[tuple[int, str, str, str, bool]],
+        fired: Iterable[FiredStep],
         *,
         fill: bool | None = None,
     ) -> None:
@@ -217,7 +236,7 @@ class CampaignStore(Connection):
             self._put_verdicts(db, record.id, verdicts)
             if record.status != "broken":
                 self._points.put(db, record.id, points)
-            db.executemany("INSERT OR REPLACE INTO fired VALUES (?, ?, ?, ?, ?, ?)", [(record.id, *row) for row in fired])
+            db.executemany(_FIRED_SQL, [(record.id, *row) for row in fired])
             if record.status != "broken" if fill is None else fill:
                 db.execute(
                     "UPDATE slots SET run = ? WHERE round = ? AND idx = ?", (record.id, slot.round_index, slot.index)
@@ -310,11 +329,12 @@ class CampaignStore(Connection):
             f"WHERE x.run IN (SELECT value FROM json_each(?)) AND r.kind IN ({kinds}) ORDER BY x.run",
             new,
         )
-        which = "serving AND run IN (SELECT value FROM json_each(?))"
-        serving = set(self._all(f"SELECT run, step FROM fired WHERE {which}", new)) if rows else set()
+        which = "run IN (SELECT value FROM json_each(?))"
+        fired = self._all(f"SELECT run, step, serving, nth FROM fired WHERE {which}", new) if rows else []
+        when = {(run, step): (bool(serving), nth) for run, step, serving, nth in fired}
         for run, strategy, kind, text, landed in rows:
             steps = _plan(text).steps
-            at = tuple(LandedStep(steps[n], point, (run, n) in serving) for n, point in _landed(landed))
+            at = tuple(LandedStep(steps[n], point, *when.get((run, n), ())) for n, point in _landed(landed))
             yield Tried(run, strategy or kind, at)
 
     def plans_taken(self, strategy: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from undermine.model.errors import UserError
 from undermine.store.points import POINTS_SCHEMA
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -30,7 +30,7 @@ CREATE TABLE verdicts (
     run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
 CREATE TABLE fired (
     run INTEGER NOT NULL, step INTEGER NOT NULL, point TEXT NOT NULL, fault TEXT NOT NULL, detail TEXT NOT NULL,
-    serving INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (run, step)) WITHOUT ROWID;
+    serving INTEGER NOT NULL DEFAULT 0, nth INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (run, step)) WITHOUT ROWID;
 CREATE TABLE dropped (
     plan_id TEXT NOT NULL, strategy TEXT NOT NULL, plan TEXT NOT NULL, rule TEXT NOT NULL, instead TEXT NOT NULL,
     PRIMARY KEY (plan_id, strategy));
@@ -50,6 +50,7 @@ _MIGRATIONS = {
         "CREATE TABLE reasons (plan_id TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (plan_id, reason))",
         "CREATE INDEX runs_of_slots ON runs (round, idx)",
     ),
+    6: ("ALTER TABLE fired ADD COLUMN nth INTEGER NOT NULL DEFAULT 0",),
 }
 """By version of the schema: the statements that upgrade it to the next version."""
 

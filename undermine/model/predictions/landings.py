@@ -14,7 +14,7 @@ import msgspec
 
 from undermine.model.faults import Injection, lasts_alike, nodes_of
 from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, point_at
-from undermine.model.point import REST, Point, phase_point
+from undermine.model.point import KEYS, REST, Point, phase_point
 
 _KEYS = ("op", "loc", "stack")
 """The keys by which runs are found."""
@@ -28,6 +28,8 @@ class LandedStep(msgspec.Struct, frozen=True):
     point: Point
     serving: bool = False
     """Had a client begun by then?"""
+    nth: int = 0
+    """The number with which `At`, for the whole point, would have fired there; 0 if no number would, or if it isn't known."""
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -99,10 +101,12 @@ def _same_moment(wanted: Trigger, landed: LandedStep) -> bool:
     at, there = final_at(wanted), final_at(trigger)
     if at is None or there is None or at.place != there.place or not at.point.matches(landed.point):
         return False
-    if at.nth != there.nth:
-        return False
+    if isinstance(wanted, Then):
+        return at.nth == there.nth and _same_start(wanted, landed)
+    if landed.nth and at.point == landed.point.abstract_in(KEYS):
+        return at.nth == landed.nth
     # after another moment, the first occurrence may be a later one of the run
-    return _same_start(wanted, landed) if isinstance(wanted, Then) else isinstance(trigger, At)
+    return at.nth == there.nth and isinstance(trigger, At)
 
 
 def _same_start(wanted: Then, landed: LandedStep) -> bool:
