@@ -1,8 +1,8 @@
 """Hunts with all strategies on several targets: how the budget is spent and how fast findings come, beside another checkout.
 
 Each target is hunted with each seed. With `--against`, the command of another checkout hunts at the same time, so that a busy
-machine slows both down alike. The figures of all hunts are computed here, from the stored campaigns. A landing that two
-experiments share counts as run twice.
+machine slows both down alike. The figures of all hunts are computed here, from the stored campaigns. Experiments that hit what an
+earlier run had hit count as run twice. `bench.repeats` finds them without the tool's own rules.
 
 All hunts together take hours. With `--campaigns FOLDER`, their campaigns are kept there, and a hunt that has ended is not run
 again. So the bench can be stopped and continued, and `bench.triage` can judge the findings of the same campaigns.
@@ -29,11 +29,9 @@ from typing import Any
 import msgspec
 
 from bench.processes import linked
+from bench.repeats import repeating
 from bench.table import table
 from undermine.config.schema import parse_duration
-from undermine.model.plan import At, Plan, Step, Then
-from undermine.model.point import Point
-from undermine.model.predictions.landings import Landings, Tried
 from undermine.model.rounds import RERUNS, RoundKind
 from undermine.store.campaign_dirs import open_store
 from undermine.store.database import CampaignStore
@@ -65,10 +63,10 @@ class Figures(msgspec.Struct, frozen=True):
     checkout: str
     seed: int
     landings: dict[str, int]
-    """By strategy: the landings of its experiments, each once."""
+    """By strategy: its experiments with a fault that took effect, without those that repeat an earlier run."""
     twice: int
-    """Experiments whose faults landed where those of an earlier experiment had landed. A plan that didn't fire in full is tried
-    again, so such runs don't count."""
+    """Experiments whose faults hit what those of an earlier run had hit. A plan that didn't fire in full is tried again, so such
+    runs don't count."""
     not_fired_share: float
     confirm_share: float
     """The part of the time of all rounds that confirmations, controls and realism checks took."""
@@ -184,32 +182,12 @@ def figures(target: str, checkout: str, seed: int, campaign: Path) -> Figures:
 
 
 def landed(store: CampaignStore, experiments: dict[int, str]) -> tuple[Counter[str], int]:
-    """The landings of each strategy, and the number of experiments that repeat an earlier landing. `experiments` has the status
-    of each run."""
-    before, by_strategy, twice = Landings(), Counter[str](), 0
-    for tried in store.tried(()):
-        if tried.run in experiments and tried.landed:
-            if before.of(as_plan(tried)):
-                twice += experiments[tried.run] != "not_fired"
-            else:
-                by_strategy[tried.strategy] += 1
-        before.add(tried)
-    return by_strategy, twice
-
-
-def as_plan(tried: Tried) -> Plan:
-    """The plan that names exactly the points at which the faults of a run landed."""
-    return Plan(tuple(whole(one.step, one.point) for one in tried.landed))
-
-
-def whole(step: Step, point: Point) -> Step:
-    """A copy of the step that names the whole point."""
-    trigger = step.trigger
-    if isinstance(trigger, At):
-        trigger = msgspec.structs.replace(trigger, point=point)
-    elif isinstance(trigger, Then):
-        trigger = msgspec.structs.replace(trigger, second=msgspec.structs.replace(trigger.second, point=point))
-    return msgspec.structs.replace(step, trigger=trigger)
+    """The landings of each strategy, and the number of experiments that repeat an earlier run. `experiments` has the status of
+    each run."""
+    tried = [one for one in store.tried(()) if one.landed]
+    repeats = repeating(store.folder, [one.run for one in tried])
+    by_strategy = Counter(one.strategy for one in tried if one.run in experiments and one.run not in repeats)
+    return by_strategy, sum(experiments.get(run, "not_fired") != "not_fired" for run in repeats)
 
 
 def share(part: float, of: float) -> float:
