@@ -86,6 +86,16 @@ def test_every_symptom_is_shown_with_its_rate(capsys: pytest.CaptureFixture[str]
     assert "symptom" not in said(capsys, finding(symptoms=shown[:1])), "the title says it"
 
 
+def test_the_rate_of_the_title_is_shown_if_re_runs_were_milder(capsys: pytest.CaptureFixture[str]) -> None:
+    lost, ended = ShownSymptom("put 17 lost", 1), ShownSymptom("worker ends by itself with exit code 0", 3)
+    verdicts = (Verdict("fail", "2 puts are lost", "put 4 lost", checker="ledger"),)
+    found = finding(title="2 puts are lost", verdicts=verdicts, symptoms=(lost, ended))
+    words = "reproduced 3/3, 0/3 without the fault; the symptom in the title came back in 1 of 3\n"
+    assert words in said(capsys, found)
+    same = finding(title="2 puts are lost", verdicts=verdicts, symptoms=(ShownSymptom("put 17 lost", 3), ended))
+    assert "in the title" not in said(capsys, same)
+
+
 def test_markup_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict("fail", HOSTILE, "s", (HOSTILE,), "ledger")
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))

@@ -25,6 +25,7 @@ from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Timing, Verdict
 from undermine.protocols import PointSeen
 from undermine.report import data, head, html
+from undermine.report.card import certainty_of
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
 from undermine.store.database import CampaignStore
@@ -623,6 +624,17 @@ def test_a_card_shows_every_symptom_with_its_rate(tmp_path: Path) -> None:
     shown = page(made.close())
     assert "Symptoms<b>two holders</b>: 3/3" in shown.text
     assert "worker exits: 2/3" in shown.text
+
+
+def test_a_card_shows_the_rate_of_its_title_if_re_runs_were_milder(tmp_path: Path) -> None:
+    made, first = one_finding(tmp_path)
+    symptoms = (ShownSymptom("two holders", 1), ShownSymptom("worker exits", 3))
+    milder = msgspec.structs.replace(first, title="two holders", verdicts=(), tries=3, hits=3, symptoms=symptoms)
+    assert certainty_of(milder) == ("reproduced 3 of 3 (as in the title: 1 of 3)", "sometimes")
+    made.findings(milder)
+    assert "3/3 with the fault, no control; the symptom in the title came back in 1 of 3" in page(made.close()).text
+    worst = msgspec.structs.replace(milder, title="worker exits")
+    assert certainty_of(worst) == ("reproduced 3 of 3", "always")
 
 
 def test_a_suspicion_that_waits_for_re_runs_is_shown_as_such(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 
 from undermine.cli.console import console, plain
+from undermine.findings.titles import title_words
 from undermine.model.finding import Finding
 from undermine.model.predictions.candidate import why
 from undermine.report.text import count
@@ -128,8 +129,8 @@ def rate_words(finding: Finding) -> str:
         return "not re-run yet; `undermine replay` measures how often it fails"
     if not finding.tries:
         return f"no result: in {count(finding.elsewhere, 're-run')} the fault fired elsewhere or not at all"
-    said = f"reproduced {finding.hits}/{finding.tries}"
-    return f"{said}, {finding.controls}" if finding.controls else said
+    said = ", ".join(filter(None, (f"reproduced {finding.hits}/{finding.tries}", finding.controls)))
+    return "; ".join(filter(None, (said, title_words(finding))))
 
 
 def judged(findings: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from undermine import target_files
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_analysis import plain
 from undermine.checkers.compose import news_of
+from undermine.findings.titles import title_hits, title_words
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
 from undermine.model.errors import UserError
@@ -194,9 +195,11 @@ def certainty_of(finding: Finding) -> tuple[str, str]:
         return ("not reproduced", "never") if finding.elsewhere else ("not re-run", "untried")
     if not finding.hits:
         return f"not reproduced, 0 of {finding.tries}", "never"
-    kind = "always" if finding.hits == finding.tries else "sometimes"
+    titled = title_hits(finding)
+    kind = "always" if min(finding.hits, titled) == finding.tries else "sometimes"
+    of_title = f" (as in the title: {titled} of {finding.tries})" if titled != finding.hits else ""
     without = f", {finding.controls.replace('/', ' of ')}" if finding.controls else ""
-    return f"reproduced {finding.hits} of {finding.tries}{without}", kind
+    return f"reproduced {finding.hits} of {finding.tries}{of_title}{without}", kind
 
 
 def control_of(finding: Finding) -> str:
@@ -208,7 +211,7 @@ def control_of(finding: Finding) -> str:
         parts.append("no control")
     if finding.elsewhere:
         parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire at that point")
-    return ", ".join(parts)
+    return "; ".join(filter(None, (", ".join(parts), title_words(finding))))
 
 
 def doubts_of(finding: Finding) -> Iterator[str]:
