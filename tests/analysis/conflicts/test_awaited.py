@@ -94,9 +94,53 @@ def test_a_limited_wait_in_a_loop_without_a_limit_never_ends(story: Story, tmp_p
     assert pair.rule == rule
 
 
-def call_sites(folder: Path) -> list[str]:
-    """The call site of `event.wait` in the source below this folder."""
-    return [point.loc for point in Program.read([str(folder)], named=[Named("*.wait", "msg.send")]).facts().points]
+def wait_under_limit(story: Story, **more: Any) -> None:
+    """T1 waits within a block that has a limit, as `asyncio.wait_for` sets it; the wait itself has none."""
+    story.did("limit", "timeout", target="wait_for", size=50_000, t=story.now + 1, end=story.now + 20, **more)
+    wait_for_message(story)
+
+
+LIMIT = "        with suppress(TimeoutError):\n            await asyncio.wait_for(event.wait(), 1)\n"
+AROUND = {
+    "a loop without a limit": (f"async def until_set(event):\n    while not event.ready:\n{LIMIT}", (), ""),
+    "a count": (f"async def until_set(event):\n    for _ in range(9):\n{LIMIT}", (), LIMITED),
+    "no loop": (f"async def until_set(event):\n    if not event.ready:\n{LIMIT}", (), LIMITED),
+    "a loop in the caller": (
+        f"async def until_set(event):\n    if not event.ready:\n{LIMIT}"
+        "async def serve(event):\n    while not event.ended:\n        await until_set(event)\n",
+        ("app:serve#0",),
+        LIMITED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "callers", "rule"), AROUND.values(), ids=AROUND)
+def test_a_limit_around_the_wait_that_a_loop_sets_anew_ends_nothing(
+    story: Story, tmp_path: Path, source: str, callers: tuple[str, ...], rule: str
+) -> None:
+    (tmp_path / "app.py").write_text(f"import asyncio\nfrom contextlib import suppress\n{source}")
+    program = Program.read([str(tmp_path)])
+    request(story)
+    wait_under_limit(story, stack=(call_sites(tmp_path, "*.wait_for")[0], *callers))
+    [pair] = found(story, *PAIRS, program=TargetProgram(program.facts(), dependence=Dependence(program)))
+    assert pair.rule == rule
+
+
+@pytest.mark.parametrize(("is_over", "rule"), [(True, ""), (False, LIMITED)])
+def test_a_limit_around_the_wait_that_ran_out_and_was_set_again_ends_nothing(story: Story, is_over: bool, rule: str) -> None:
+    request(story)
+    end = story.now + (6 if is_over else 3)
+    story.did("first", "timeout", target="wait_for", at="app:wait#1", size=4_000, t=story.now + 1, end=end)
+    story.now = end
+    story.did("step", "handover.take", "main-1")
+    wait_under_limit(story, at="app:wait#1")
+    [pair] = found(story, *PAIRS)
+    assert pair.rule == rule
+
+
+def call_sites(folder: Path, name: str = "*.wait") -> list[str]:
+    """The call sites of the methods of this name in the source below this folder."""
+    return [point.loc for point in Program.read([str(folder)], named=[Named(name, "msg.send")]).facts().points]
 
 
 def test_a_thread_that_waits_for_work_may_wait_for_ever(story: Story) -> None:

@@ -134,15 +134,20 @@ class _Finder:
         """Was a finite time limit in force for the whole wait? A limit that each pass of a loop sets anew isn't one."""
         if not len(self._analysis.deadline) or not self._analysis.deadline[wait]:
             return False
-        if int(self._analysis.deadline_of[wait]) != wait:
-            return True
-        return not self._repeats(wait) and not self._is_endless(wait)
+        return self._holds(int(self._analysis.deadline_of[wait]))
 
-    def _is_endless(self, wait: int) -> bool:
-        """Does the source show a loop around the wait that has an exit, but no limit?"""
-        dependence, stack = self._program.dependence, self._source_stack(wait)
+    def _holds(self, limit: int) -> bool:
+        """Does nothing set this limit anew when it runs out? It is that of a wait, or of a block around waits."""
+        return not self._repeats(limit) and not self._is_endless(limit)
+
+    def _is_endless(self, limit: int) -> bool:
+        """Does the source show a loop around the limit that has an exit, but no limit itself? The error of a block's limit must
+        be caught to stay in the loop, so only a loop in the same function counts: one in a caller begins new work."""
+        dependence, stack = self._program.dependence, self._source_stack(limit)
         loop = dependence.in_loop(stack)
-        return isinstance(loop, Loop) and loop.has_exit and dependence.loop_limit(stack) is None
+        if not isinstance(loop, Loop) or not loop.has_exit or (loop.depth and self._columns.name(limit) == "timeout"):
+            return False
+        return dependence.loop_limit(stack) is None
 
     def _source_stack(self, row: int) -> tuple[str, ...]:
         columns = self._columns
@@ -150,7 +155,7 @@ class _Finder:
         return self._program.stack(role, columns.stacks[int(columns.stack[row])])
 
     def _repeats(self, wait: int) -> bool:
-        """Did the limit run out, at this wait or an adjacent one, and the thread or task waited on at the same place?"""
+        """Did the limit run out, at this row or an adjacent one, and the thread or task waited on at the same place?"""
         columns = self._columns
         rows = self._same_waits.get(self._wait_key(wait), [])
         at = bisect_left(rows, wait)
@@ -165,7 +170,8 @@ class _Finder:
         columns, stack = self._columns, int(self._columns.stack[first])
         rows = np.arange(first + 1, second)
         rows = rows[self._analysis.context[rows] == self._analysis.context[first]]
-        return all(columns.name(row) != "clock" and stays_within(columns, stack, row) for row in rows.tolist())
+        calls = (row for row in rows.tolist() if columns.name(row) not in NOT_CALLS)
+        return all(columns.name(row) != "clock" and stays_within(columns, stack, row) for row in calls)
 
     def _wait_key(self, row: int) -> tuple[int, int, int]:
         columns = self._columns
@@ -182,7 +188,7 @@ class _Finder:
 
     @property
     def _wait_ops(self) -> list[int]:
-        names = ("cond.wait", "event.wait", "future.wait", "queue.get", "sem.acquire", "lock.acquire", "join")
+        names = ("timeout", "cond.wait", "event.wait", "future.wait", "queue.get", "sem.acquire", "lock.acquire", "join")
         return [self._columns.id_of(name) for name in names]
 
     # --- polling
@@ -205,7 +211,7 @@ class _Finder:
         source isn't known, each look at a clock counts."""
         columns, analysis = self._columns, self._analysis
         by = {int(analysis.deadline_of[row]) for row in loop.pauses if len(analysis.deadline) and analysis.deadline[row]}
-        if by - set(loop.pauses):
+        if any(map(self._holds, by - set(loop.pauses))):
             return True
         clocks = {self._source_stack(row)[0] for row in loop.body if columns.name(row) == "clock"}
         match self._program.dependence.loop_limit(self._source_stack(loop.last)):
