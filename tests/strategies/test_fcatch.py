@@ -19,6 +19,7 @@ from undermine.model.point import client_point
 from undermine.model.predictions.candidate import Candidate
 from undermine.protocols import Dropped, History, PastRun
 from undermine.strategies.fcatch import Fcatch
+from undermine.strategies.observed_conflicts import NO_FAULT
 from undermine.testing import CAPABILITIES, history
 
 FAULT_FREE, FAULTY = 1, 2
@@ -273,6 +274,31 @@ def test_only_the_faults_that_the_user_allows() -> None:
     limits = FaultLimits(("drop",), capabilities=dict.fromkeys(nodes, CAPABILITIES), node_roles=nodes)
     plans, _ = predicted(waiting(), limits=limits)
     assert [type(plan.steps[0].fault) for plan in plans] == [Drop]
+
+
+def test_pairs_that_no_fault_can_hit_are_counted() -> None:
+    """The user allows no fault that loses a message or stops a node, or no operation near the message can be hit."""
+    limits = FaultLimits(("delay",), capabilities={"n1": CAPABILITIES}, node_roles={"n1": "n"})
+    unseen = waiting()
+    unseen.events = [
+        msgspec.structs.replace(each, op=each.op.replace("net.", "raw.")) if each.loc.startswith("app:report") else each
+        for each in unseen.events
+        if each.op != "file.read"
+    ]
+    for trace, allowed in ((waiting(), limits), (unseen, None)):
+        said = remark(trace, limits=allowed)
+        assert said == f"awaited messages: 1; writes that recovery may find: 0; to try: 0; 1 dropped: {NO_FAULT}"
+    assert f"writes that recovery may find: 3; to try: 0; 2 dropped: {NO_FAULT}; " in remark(storing(), crashed(), limits)
+
+
+def remark(trace: Trace, faulty: Trace | None = None, limits: FaultLimits | None = None) -> str:
+    """The remark of a strategy that has nothing to try."""
+    strategy = Fcatch()
+    runs = observed(strategy, told(trace, faulty, limits=limits))
+    strategy.remarks()
+    assert [each for each in strategy.propose(told(trace, faulty, runs, limits)) if isinstance(each, Candidate)] == []
+    (said,) = strategy.remarks()
+    return said
 
 
 def test_it_says_what_it_found_and_dropped() -> None:

@@ -135,7 +135,7 @@ class Fcatch:
         """Crashes just before updates in several steps of which no recovery has read anything, so that recovery takes up the work
         again. Whether a crash at another time interrupts such work is chance. A crash before its first step is the one that the
         target most likely survives."""
-        recovered = {(each.moment.point.get("role"), each.pair.resource) for each in left}
+        recovered = {(each.moment.point.get("role"), each.pair.resource) for each in left if each.moment.nth}
         well = {run.plan.id for run in history.runs if _went_well(run)}
         interrupted: Counter[str] = Counter()
         found: dict[str, Plan] = {}
@@ -181,7 +181,11 @@ class Fcatch:
         if self._known is None:
             program = history.program(self._options.sources)
             self._known = ObservedConflicts(history.columns, program, self._options.recovery)
-        return self._known.awaited(history.fault_free), self._known.left(history.fault_free, self._crashed(history))
+        waits, left = self._known.awaited(history.fault_free), self._known.left(history.fault_free, self._crashed(history))
+        return (
+            [one if one.pair.rule or any(self._losses(one, history)) else one.without_fault() for one in waits],
+            [one if one.pair.rule or self._killing(one, history) else one.without_fault() for one in left],
+        )
 
     def _candidates(self, waits: Sequence[Awaited], left: Sequence[Left], history: History) -> list[Candidate]:
         """The candidates of the pairs that no rule excludes. Both kinds take turns, the most promising first. Doubtful ones come
@@ -205,23 +209,20 @@ class Fcatch:
             if awaited.pair.rule:
                 continue
             reason = self._why_wait(awaited)
-            for fault, score in _losses(self._possible(awaited.moment, history)):
+            for fault, score in self._losses(awaited, history):
                 score += awaited.pair.own_request - times[awaited.site]
                 yield Candidate(self._plan(awaited.moment, fault, history, reason.text), (reason,), score)
             times[awaited.site] += 1  # each wait has a turn before any has a second one
 
     def _of_left(self, left: Iterable[Left], history: History) -> Iterator[Candidate]:
         for each in _few_reads(one for one in left if not one.pair.rule):
-            killing = [fault for fault in self._possible(each.moment, history) if isinstance(fault, (Crash, Reboot))]
-            wanted = Reboot if each.pair.by_restarted else Crash
-            if killing:
-                fault = next((fault for fault in killing if isinstance(fault, wanted)), killing[0])
+            if fault := self._killing(each, history):
                 reason = self._why_left(each)
                 yield Candidate(self._plan(each.moment, fault, history, reason.text), (reason,), _promise(each))
 
     def _dropped_waits(self, waits: Iterable[Awaited], history: History) -> Iterator[Dropped]:
         for awaited in waits:
-            faults = list(_losses(self._possible(awaited.moment, history))) if awaited.pair.rule else []
+            faults = list(self._losses(awaited, history)) if awaited.pair.rule else []
             if faults:
                 yield Dropped(
                     self._plan(awaited.moment, faults[0][0], history, self._why_wait(awaited).text), awaited.pair.rule
@@ -234,9 +235,23 @@ class Fcatch:
             if killing:
                 yield Dropped(self._plan(each.moment, killing, history, self._why_left(each).text), each.pair.rule)
 
+    def _losses(self, awaited: Awaited, history: History) -> Iterator[tuple[Fault, float]]:
+        """The faults that keep the message from being sent, each with its score: a crash, a connection error, a silent loss."""
+        faults = self._possible(awaited.moment, history)
+        for kinds, score in (((Crash, Reboot), 10.0), ((Error,), 4.0), ((Drop,), 2.0)):
+            found = [fault for fault in faults if isinstance(fault, kinds)]
+            if found:
+                yield min(found, key=lambda fault: kinds.index(type(fault))), score
+
+    def _killing(self, left: Left, history: History) -> Fault | None:
+        """The crash after which recovery finds the write: with a restart, if the restarted node itself reads it."""
+        killing = [fault for fault in self._possible(left.moment, history) if isinstance(fault, (Crash, Reboot))]
+        wanted = Reboot if left.pair.by_restarted else Crash
+        return min(killing, key=lambda fault: not isinstance(fault, wanted), default=None)
+
     def _possible(self, moment: Moment, history: History) -> list[Fault]:
         """The faults that are possible at this moment and hit only its operation or its node."""
-        if moment.point.get("node") == CLIENT:
+        if not moment.nth or moment.point.get("node") == CLIENT:
             return []
         found = injectable(history.possible_faults_at([moment.point]))
         return [one.fault for one in found if one.place == moment.place and not nodes_of(one.fault)]
@@ -311,14 +326,6 @@ def _went_well(run: PastRun) -> bool:
 
 def _kills(plan: Plan) -> bool:
     return len(plan.steps) == 1 and isinstance(plan.steps[0].fault, (Crash, Reboot))
-
-
-def _losses(faults: Sequence[Fault]) -> Iterator[tuple[Fault, float]]:
-    """The faults that keep a message from being sent, each with its score: a crash, a connection error, a silent loss."""
-    for kinds, score in (((Crash, Reboot), 10.0), ((Error,), 4.0), ((Drop,), 2.0)):
-        found = [fault for fault in faults if isinstance(fault, kinds)]
-        if found:
-            yield min(found, key=lambda fault: kinds.index(type(fault))), score
 
 
 def _few_reads(left: Iterable[Left]) -> Iterator[Left]:

@@ -25,6 +25,7 @@ from undermine.model.plan import At, Place, Then, Trigger
 from undermine.model.point import REST, Point, phase_point, point_of
 from undermine.protocols import TargetProgram
 
+NO_FAULT = "no fault can be injected near it"
 _ALIKE_MAX = 20
 """At most this number of writes that leave the same kind of state are compared."""
 _NEAR_ROWS = 200
@@ -37,7 +38,7 @@ class Moment(NamedTuple):
     point: Point
     place: Place
     nth: int
-    """Which occurrence in its process it is."""
+    """Which occurrence in its process it is; 0 if no fault can be injected near it."""
     nth_served: int
     """The same, counted from the first operation of a client; 0 if that came later."""
     after: tuple[Spot, int] | None = None
@@ -83,6 +84,10 @@ class Awaited(NamedTuple):
     site: tuple[str, ...]
     """The call stack of the wait."""
 
+    def without_fault(self) -> Awaited:
+        """The same, excluded because no fault can be injected there, unless another rule excludes it."""
+        return self._replace(pair=self.pair._replace(rule=self.pair.rule or NO_FAULT))
+
 
 class Left(NamedTuple):
     """A write that recovery may find, and the moment of the crash: after the write, or before it."""
@@ -97,6 +102,10 @@ class Left(NamedTuple):
     """The call stack of the read."""
     written_at: tuple[str, ...]
     """The call stack of the write."""
+
+    def without_fault(self) -> Left:
+        """The same, excluded because no fault can be injected there, unless another rule excludes it."""
+        return self._replace(pair=self.pair._replace(rule=self.pair.rule or NO_FAULT, doubt=""))
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -152,6 +161,9 @@ class _ObservedRun(Run):
         served_from = self.origins.served_from
         served = count(row, served_from - 1) if row >= served_from else 0
         return Moment(self._point(row), place, count(row), served, self._rare_before(row))
+
+    def out_of_reach(self, row: int, place: Place) -> Moment:
+        return Moment(self._point(row), place, 0, 0)
 
     def before(self, row: int) -> Moment | None:
         """Before the row, or before the nearest earlier operation of its thread or task that a fault can hit."""
@@ -220,9 +232,11 @@ class ObservedConflicts:
     def _awaited_in(self, number: int) -> Iterator[Awaited]:
         run = self._run(number)
         for pair in awaited_messages(run.origins, self._program):
-            if moment := run.before(pair.message):
-                wait, signal = self._shown(number, pair.wait), self._shown(number, pair.signal)
-                yield Awaited(pair, moment, wait, signal, self._stack(number, pair.wait))
+            moment = run.before(pair.message)
+            wait, signal = self._shown(number, pair.wait), self._shown(number, pair.signal)
+            at = moment or run.out_of_reach(pair.message, "before")
+            found = Awaited(pair, at, wait, signal, self._stack(number, pair.wait))
+            yield found if moment else found.without_fault()
 
     def _shown(self, number: int, row: int) -> Shown:
         return Shown(number, row, self._run(number).origins.node[row], self._stack(number, row)[0])
@@ -283,11 +297,13 @@ class ObservedConflicts:
         crashed = Crashed(run, node, at_ns)
         for pair in left_behind(crashed, others, self._usual[1], self._named, self._program):
             written_in = number if pair.run < 0 else fault_free[pair.run]
-            if moment := _crash_at(self._run(written_in), pair, crashed.role):
-                read, write = self._shown(number, pair.read.row), self._shown(written_in, pair.write.row)
-                before = self._shown(written_in, pair.before.row) if pair.before else None
-                stacks = self._stack(number, pair.read.row), self._stack(written_in, pair.write.row)
-                yield Left(pair, moment, read, write, before, *stacks)
+            moment = _crash_at(self._run(written_in), pair, crashed.role)
+            at = moment or self._run(written_in).out_of_reach(pair.write.row, "after" if pair.after else "before")
+            read, write = self._shown(number, pair.read.row), self._shown(written_in, pair.write.row)
+            before = self._shown(written_in, pair.before.row) if pair.before else None
+            stacks = self._stack(number, pair.read.row), self._stack(written_in, pair.write.row)
+            found = Left(pair, at, read, write, before, *stacks)
+            yield found if moment else found.without_fault()
 
 
 def _crash_at(run: _ObservedRun, pair: LeftBehind, role: str) -> Moment | None:
