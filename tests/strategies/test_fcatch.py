@@ -207,6 +207,18 @@ def test_a_crash_after_each_write_whose_state_recovery_has_not_found() -> None:
     assert [one.rule for one in dropped] == [SEEN], "the first start found nothing"
 
 
+def test_a_moment_that_is_tried_is_not_listed_as_dropped() -> None:
+    """A second read of recovery comes after the node has written the file anew."""
+    faulty = crashed()
+    for op, function in (("file.create", "repair"), ("file.open", "verify"), ("file.read", "verify")):
+        faulty.did(op, function, "boot", target="state", resource="/1/state", life=2)
+    plans, dropped = predicted(storing(), faulty)
+    tried = {plan.steps[0].trigger for plan in plans}
+    assert len(tried) == 2
+    assert tried.isdisjoint(one.plan.steps[0].trigger for one in dropped)
+    assert [type(one.plan.steps[0].fault) for one in dropped] == [Reboot], "the fault that would be tried"
+
+
 def test_doubtful_writes_come_last_and_say_why() -> None:
     """The file is complete once it is filled. Nobody knows more about the folder than its names."""
     trace = storing()

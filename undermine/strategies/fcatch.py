@@ -97,7 +97,7 @@ class Fcatch:
         kept = self._candidates(waits, left, history)
         yield from kept
         self._tell(waits, left, kept, history)
-        yield from self._dropped(waits, left, {candidate.plan.id for candidate in kept}, history)
+        yield from self._dropped(waits, left, kept, history)
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield the candidates; with a run, those at operations that it showed after its last fault, at their next occurrence."""
@@ -196,11 +196,14 @@ class Fcatch:
         *sure, doubtful = (sorted(kind, key=lambda candidate: -candidate.score) for kind in kinds)
         return merged((*dealt(sure), *doubtful))
 
-    def _dropped(self, waits: Sequence[Awaited], left: Sequence[Left], kept: set[str], history: History) -> Iterator[Dropped]:
-        """The plans that rules exclude, each once."""
+    def _dropped(
+        self, waits: Sequence[Awaited], left: Sequence[Left], kept: Iterable[Candidate], history: History
+    ) -> Iterator[Dropped]:
+        """The plans that rules exclude, one for each moment that no other plan tries."""
+        tried = {candidate.plan.steps[0].trigger for candidate in kept}
         for dropped in (*self._dropped_waits(waits, history), *self._dropped_left(left, history)):
-            if dropped.plan.id not in kept:
-                kept.add(dropped.plan.id)
+            if dropped.plan.steps[0].trigger not in tried:
+                tried.add(dropped.plan.steps[0].trigger)
                 yield dropped
 
     def _of_waits(self, waits: Iterable[Awaited], history: History) -> Iterator[Candidate]:
@@ -224,16 +227,15 @@ class Fcatch:
         for awaited in waits:
             faults = list(self._losses(awaited, history)) if awaited.pair.rule else []
             if faults:
-                yield Dropped(
-                    self._plan(awaited.moment, faults[0][0], history, self._why_wait(awaited).text), awaited.pair.rule
-                )
+                plan = self._plan(awaited.moment, faults[0][0], history, self._why_wait(awaited).text)
+                yield Dropped(plan, awaited.pair.rule)
 
-    def _dropped_left(self, left: Iterable[Left], history: History) -> Iterator[Dropped]:
+    def _dropped_left(self, left: Sequence[Left], history: History) -> Iterator[Dropped]:
+        """The crashes that rules exclude. If another read makes the same state worth a crash, it is tried, and not dropped."""
+        tried = {each.state for each in left if not each.pair.rule}
         for each in left:
-            faults = self._possible(each.moment, history) if each.pair.rule else ()
-            killing = next((fault for fault in faults if isinstance(fault, (Crash, Reboot))), None)
-            if killing:
-                yield Dropped(self._plan(each.moment, killing, history, self._why_left(each).text), each.pair.rule)
+            if each.pair.rule and each.state not in tried and (fault := self._killing(each, history)):
+                yield Dropped(self._plan(each.moment, fault, history, self._why_left(each).text), each.pair.rule)
 
     def _losses(self, awaited: Awaited, history: History) -> Iterator[tuple[Fault, float]]:
         """The faults that keep the message from being sent, each with its score: a crash, a connection error, a silent loss."""
