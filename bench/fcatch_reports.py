@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from bench.fcatch_tables import KINDS, OUTCOMES, Kind, Outcome, Report
+from bench.fcatch_tables import KINDS, Kind, Report
 from undermine.model.finding import Finding
 from undermine.model.plan import Trigger, place_of, point_at
 from undermine.model.predictions.candidate import Candidate
+from undermine.model.predictions.outcome import OUTCOMES, Outcome
 from undermine.model.rounds import RoundKind
 from undermine.protocols import PastRun
 from undermine.store.database import CampaignStore
@@ -48,20 +49,10 @@ def reports_of(candidates: Iterable[Candidate], ran: Ran = Ran()) -> tuple[Repor
 def _report(trigger: Trigger, candidates: Sequence[Candidate], ran: Ran) -> Report:
     plans = {candidate.plan.id for candidate in candidates}
     runs = [run for run in ran.past if run.plan.id in plans]
-    outcomes = {outcome_of(run, ran) for run in runs} | ({"not_fired"} if plans & set(ran.not_fired) else set())
+    outcomes = {run.outcome for run in runs} | ({"not_fired"} if plans & set(ran.not_fired) else set())
     outcome: Outcome = next((each for each in OUTCOMES if each in outcomes), "not_reached")
     kind: Kind = "awaited" if any(map(awaits, candidates)) else "doubtful" if all(map(is_doubtful, candidates)) else "left"
     return Report(kind, spot_of(trigger), outcome, ran.bugs({run.id for run in runs if run.failed}))
-
-
-def outcome_of(run: PastRun, ran: Ran) -> Outcome:
-    if run.status == "broken":
-        return "not_reached"
-    if run.status == "not_fired":
-        return "not_fired"
-    if run.failed:
-        return "confirmed" if ran.bugs({run.id}) else "unconfirmed"
-    return "benign" if run.odd else "false"
 
 
 def awaits(candidate: Candidate) -> bool:

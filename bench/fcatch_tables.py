@@ -11,20 +11,11 @@ import msgspec
 from bench.sieve_tables import Cell, met, ratio
 from bench.sieve_tables import Row as Bugs
 from bench.table import table
+from undermine.model.predictions.outcome import OUTCOMES, Outcome
 
 Kind = Literal["awaited", "left", "doubtful"]
 KINDS: dict[Kind, str] = {"awaited": "awaited message", "left": "left-behind write", "doubtful": "doubtful write"}
 """Doubtful writes are left-behind writes about which the strategy has a doubt. They are tried last and are not reports."""
-Outcome = Literal["confirmed", "unconfirmed", "benign", "false", "not_fired", "not_reached"]
-OUTCOMES: dict[Outcome, str] = {
-    "confirmed": "confirmed",
-    "unconfirmed": "not confirmed",
-    "benign": "benign",
-    "false": "false",
-    "not_fired": "not fired",
-    "not_reached": "not reached",
-}
-"""The outcomes of a report. If its faults have several, the first one counts."""
 TIMES = ("early", "middle", "late", "random")
 SLOWDOWN_GOAL, SHARE_GOAL, NAMES_GOAL = 3.0, 0.8, 95.0
 

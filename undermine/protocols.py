@@ -15,6 +15,7 @@ from undermine.model.plan import At, Place, Plan, Step
 from undermine.model.point import Point
 from undermine.model.predictions.candidate import Candidate, plan_of
 from undermine.model.predictions.landings import Landings
+from undermine.model.predictions.outcome import Outcome, outcome_of
 from undermine.model.run import Moment, Rank, RunStatus, RunView, Verdict
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ class PastRun(msgspec.Struct, frozen=True):
     """It passed, but its nodes logged entries that fault-free and benign runs do not have."""
     covered: bool = False
     """The plan did not run itself: the faults of another run, `id`, landed where its faults would have landed."""
+    confirmed: bool = False
+    """It failed, and a confirmed finding has it."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return outcome_of(self.status, failed=self.failed, odd=self.odd, confirmed=self.confirmed)
 
 
 class PossibleFault(msgspec.Struct, frozen=True):

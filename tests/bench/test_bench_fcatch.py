@@ -86,7 +86,7 @@ def test_a_moment_is_doubtful_only_if_each_reason_is() -> None:
         ({"status": "not_fired"}, "not_fired"),
         ({"status": "broken"}, "not_reached"),
         ({"failed": True}, "unconfirmed"),
-        ({"run": 9, "failed": True}, "confirmed"),
+        ({"run": 9, "failed": True, "confirmed": True}, "confirmed"),
     ],
 )
 def test_the_outcome_of_a_report(run: dict[str, Any], outcome: str) -> None:
@@ -109,7 +109,7 @@ def test_a_plan_that_will_be_tried_again_has_not_fired() -> None:
 
 def test_the_best_fault_decides_the_outcome_of_a_report() -> None:
     crash, drop = candidate("a", why=WAITS), candidate("a", Drop(), WAITS)
-    past = [ran(1, crash), ran(2, drop, failed=True)]
+    past = [ran(1, crash), ran(2, drop, failed=True, confirmed=True)]
     (report,) = reports.reports_of([crash, drop], Ran(past, findings=[finding("it hangs", (2, 5))]))
     assert report.outcome == "confirmed"
 

@@ -223,6 +223,23 @@ def test_coverage_by_strategy_is_a_table(tmp_path: Path) -> None:
     )
 
 
+def test_confirmed_predictions_come_first(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    plans = [plan(Crash(), WHERE, nth=1 + n, strategy="fcatch", why=f"reason {n}") for n in range(3)]
+    made.store.write_round("fcatch", plans[:2], (), {each.id: (Reason("a wait"),) for each in plans[:2]})
+    runs = []
+    for number, what in enumerate(plans):
+        verdict = Verdict.fail("it hangs") if number == 1 else Verdict.ok()
+        received = record(0, what, [Receipt(0, "s2", "crash", at_s(1))])
+        runs.append(made.run("fcatch", what, made=received, verdicts=[verdict]))
+    made.findings(Finding("F1", "it hangs", "it hangs", plans[1], (runs[1],), ("fcatch",), (), tries=2, hits=2))
+    shown = spaced(page(made.close()).raw)
+    assert "what became of them: 1 confirmed, 1 not reproduced." in shown
+    table = shown[shown.index("Outcome Strategy Plan Why Run") : shown.index("All runs")]
+    assert table.index("confirmed F1 fcatch") < table.index("not reproduced fcatch")
+    assert "reason 2" not in table, "a plan without a reason is no prediction"
+
+
 def spaced(raw: str) -> str:
     """The words of a page, with a space wherever a tag is."""
     return " ".join(re.sub(r"<[^>]*>", " ", raw).split())

@@ -238,12 +238,25 @@ def test_the_remark_counts_doubtful_writes_apart() -> None:
     strategy.remarks()
     plans = [each.plan for each in strategy.propose(told(storing(), crashed(), runs)) if isinstance(each, Candidate)]
     assert "; to try: 1, then 1 doubtful; " in strategy.remarks()[0]
-    tried = tuple(PastRun(200 + n, 1, n, plan, "fired", n == 0) for n, plan in enumerate(plans))
+    tried = tuple(PastRun(200 + n, 1, n, plan, "fired", n == 0, odd=n == 1) for n, plan in enumerate(plans))
     list(strategy.propose(told(storing(), crashed(), (*runs, *tried))))
     (said,) = strategy.remarks()
-    assert said.endswith(
-        "1 tried: 1 failed, 0 passed with unusual log entries; 1 doubtful tried: 0 failed, 0 passed with unusual log entries"
-    )
+    assert said.endswith("; 1 tried: 1 not confirmed; 1 doubtful tried: 1 benign exception")
+
+
+def test_confirmed_predictions_come_first_in_the_remarks() -> None:
+    strategy = Fcatch()
+    runs = observed(strategy, told(waiting()))
+    plans = [each.plan for each in strategy.propose(told(waiting(), runs=runs)) if isinstance(each, Candidate)]
+    strategy.remarks()
+    tried = [PastRun(200 + n, 1, n, plan, "fired", n == 1, confirmed=n == 1) for n, plan in enumerate(plans)]
+    given = told(waiting(), runs=(*runs, *tried))
+    list(strategy.propose(given))
+    first, said = strategy.remarks()
+    assert first == f"confirmed: {plans[1]}: {plans[1].why}"
+    assert said.endswith("; 3 tried: 1 confirmed, 2 not reproduced")
+    list(strategy.propose(given))
+    assert strategy.remarks() == [said], "each confirmed one is named once"
 
 
 def test_the_first_write_of_a_kind_stands_for_the_one_that_recovery_reads() -> None:

@@ -24,6 +24,7 @@ from undermine.report import data
 from undermine.report.card import card_of, certainty_of
 from undermine.report.coverage_view import coverage_of
 from undermine.report.head import head_of
+from undermine.report.predictions import predictions_of
 from undermine.report.run_table import choose_runs, run_rows_of
 from undermine.report.text import clean, clip, count
 from undermine.store.database import CampaignStore
@@ -60,6 +61,7 @@ def render(store: CampaignStore) -> str:
         dropped=[card for finding, card in zip(findings, cards, strict=False) if _is_dropped(finding)],
         notes=[(clip(note, 400), runs) for note, runs in store.notes()],
         findings_left_out=len(findings) - len(cards),
+        predictions=predictions_of(store, findings[:FINDINGS_MAX]),
         coverage=coverage_of(store, rows),
         runs=list(run_rows_of(store, shown, findings[:FINDINGS_MAX])),
         runs_total=len(rows),

@@ -312,10 +312,21 @@ class CampaignStore(Connection):
             f"JOIN rounds r USING (round) JOIN runs x ON x.run = s.run WHERE {which} ORDER BY s.round, s.idx",
             *values,
         )
+        sure = (finding for finding in self.findings() if finding.confirmed and finding.believed)
+        confirmed = {run for finding in sure for run in finding.runs}
         return tuple(
-            PastRun(run, a, b, _plan(plan), status, bool(symptom), odd=bool(odd) and not symptom, covered=bool(covered))
+            PastRun(
+                *(run, a, b, _plan(plan), status, bool(symptom)),
+                odd=bool(odd) and not symptom,
+                covered=bool(covered),
+                confirmed=bool(symptom) and run in confirmed,
+            )
             for run, a, b, plan, status, symptom, odd, covered in rows
         )
+
+    def predicted(self) -> frozenset[str]:
+        """The ids of the plans that a strategy gave a reason for."""
+        return frozenset(name for (name,) in self._all("SELECT DISTINCT plan_id FROM reasons"))
 
     def tried(self, known: Container[int]) -> Iterator[Tried]:
         """Where the faults of each finished run landed, except of runs that are `known`. Only faults count, so controls and

@@ -25,6 +25,7 @@ from undermine.model.faults import Crash, Drop, Error, Fault, Reboot, nodes_of
 from undermine.model.plan import At, Plan, Step, final_at
 from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
+from undermine.model.predictions.outcome import OUTCOMES
 from undermine.program.dependence import IMPACTS
 from undermine.protocols import Dropped, History, PastRun
 from undermine.strategies.observed_conflicts import Awaited, Left, Moment, ObservedConflicts, Shown, Update
@@ -74,6 +75,8 @@ class Fcatch:
         self._options = options
         self._known: ObservedConflicts | None = None
         self._remarks: list[str] = []
+        self._confirmed: set[str] = set()
+        """The remarks about confirmed predictions that were made before."""
 
     def remarks(self) -> list[str]:
         """Remarks for the user, each once."""
@@ -291,10 +294,13 @@ class Fcatch:
         said += [f"{count} dropped: {rule}" for rule, count in rules.most_common()]
         tried = [run for run in history.runs if run.status == "fired" and run.plan.why != _WHY_OBSERVE]
         for word, runs in (("", _with_doubts(tried, doubts=False)), ("doubtful ", _with_doubts(tried, doubts=True))):
-            if runs:
-                failed, odd = sum(run.failed for run in runs), sum(run.odd for run in runs)
-                said.append(f"{len(runs)} {word}tried: {failed} failed, {odd} passed with unusual log entries")
-        self._remarks = ["; ".join(said)]
+            found = Counter(run.outcome for run in runs)
+            verdicts = ", ".join(f"{found[outcome]} {name}" for outcome, name in OUTCOMES.items() if found[outcome])
+            said += [f"{len(runs)} {word}tried: {verdicts}"] if runs else []
+        confirmed = [f"confirmed: {run.plan}: {run.plan.why}" for run in tried if run.outcome == "confirmed"]
+        new = [text for text in dict.fromkeys(confirmed) if text not in self._confirmed]
+        self._confirmed.update(new)
+        self._remarks = [*new, "; ".join(said)]
 
 
 _VERBS = {"read": "reads", "exists": "looks for", "list": "lists the folder of", "create": "creates"}
