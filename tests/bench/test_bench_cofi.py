@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pathlib
 
+import msgspec
 import pytest
 
 from bench import cofi as bench
 from bench.recording import Recording, without_variables
 from bench.sieve_tables import Cell, Report
+from bench.triage import Label
 from undermine.config.load import load
+from undermine.model.finding import Finding
+from undermine.model.plan import Plan
 
 
 def recording(factor: float) -> Recording:
@@ -26,6 +30,7 @@ ROW = bench.Row(
         states=15,
         fired=10,
         not_fired=2,
+        findings=bench.Findings(true=3, false=1),
     ),
     Cell("random", reports=(Report("member again", "not reproduced", run=7), Report("hangs", "found", run=9))),
 )
@@ -38,7 +43,26 @@ def test_the_slowdown_compares_medians_with_runs_without_agents() -> None:
 
 def test_a_hunt_shows_invariants_states_and_runs() -> None:
     lines = [line.split() for line in bench.report([ROW]).splitlines()]
-    assert ["granary", "120", "3", "15", "10", "2", "2.0", "1"] in lines
+    assert ["granary", "120", "3", "15", "10", "2", "2.0", "3", "1", "0", "25%"] in lines
+
+
+def test_the_last_line_sums_the_hunts_up() -> None:
+    assert ROW.hunt
+    other = msgspec.structs.replace(ROW.hunt, findings=bench.Findings(true=1, not_judged=2))
+    lines = [line.split() for line in bench.report([ROW, bench.Row("dask", hunt=other)]).splitlines()]
+    assert ["dask", "120", "3", "15", "10", "2", "2.0", "1", "0", "2", "0%"] in lines
+    assert ["total", "240", "6", "30", "20", "4", "4.0", "4", "1", "2", "20%"] in lines
+
+
+def test_the_first_label_that_matches_judges_a_confirmed_finding() -> None:
+    labels = [
+        Label("granary", "member again.*", "gossip", "bug", "membership.py"),
+        Label("granary", "member.*", "pack", "pack", "the workload ends too early"),
+    ]
+    sure = Finding("F1", "member again", "it is back", Plan(), (1,), ("cofi",), (), tries=2, hits=2)
+    others = [msgspec.structs.replace(sure, symptom=symptom) for symptom in ("member lost", "hangs")]
+    doubted = msgspec.structs.replace(sure, hits=0)
+    assert bench.Findings.of([sure, *others, doubted], labels) == bench.Findings(true=1, false=1, not_judged=1)
 
 
 def test_a_symptom_names_the_run_of_each_strategy_that_confirmed_it() -> None:
