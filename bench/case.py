@@ -15,7 +15,7 @@ import tempfile
 import time
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -47,6 +47,8 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A regular expression for another symptom of the same run. It distinguishes the bug from a lesser one of its kind."""
     faults: dict[str, Any] = {}
     """Settings that replace those of the pack's [faults], such as kinds and errors."""
+    variables: Literal["pack", "auto"] = "pack"
+    """`auto`: each hunt chooses its variables itself, as `variables = "auto"` says."""
 
 
 class Found(Exception):
@@ -120,7 +122,8 @@ def configuration(case: Case, params: dict[str, str]) -> Config:
     Only cofi gets the pack's variables, which it needs: they could give another strategy's bug away.
     """
     config = load(EXAMPLES / case.pack, params)
-    config = config if case.strategy == "cofi" else without_variables(config)
+    config = config if case.strategy == "cofi" and case.variables == "pack" else without_variables(config)
+    config = msgspec.structs.replace(config, auto_variables=case.variables == "auto")
     faults = msgspec.convert({**msgspec.to_builtins(config.faults), **case.faults}, Faults)
     return msgspec.structs.replace(config, faults=faults)
 

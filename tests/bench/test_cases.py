@@ -70,11 +70,13 @@ def test_names_of_code_are_recognised(text: str) -> None:
 @every_case
 @pytest.mark.usefixtures("fetched")
 def test_a_pack_names_no_module_of_its_target(case: Case) -> None:
-    """The pack configures no operation or place that would give the bug away, and variables only for cofi, which needs some."""
+    """The pack configures no operation or place that would give the bug away, and variables only for cofi, which needs some,
+    unless the hunt chooses them itself."""
     pack = EXAMPLES / case.pack
     config = configuration(case, case.bad)
     assert not any(role.operations for role in config.roles.values())
-    assert bool(config.variable_names) == (case.strategy == "cofi")
+    assert bool(config.variable_names) == (case.strategy == "cofi" and case.variables == "pack")
+    assert config.auto_variables == (case.variables == "auto")
     named = re.sub(r"(?m)^\[variables\](.|\n)*?(?=^\[)", "", (pack / "undermine.toml").read_text())
     text = (pack / "hunt.py").read_text() + named.replace(f"examples/{case.pack}.", "")
     assert not re.search(rf"\b{case.pack}\.[a-z_]", text), "what it exports to everybody begins with a capital letter"
