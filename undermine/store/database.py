@@ -20,23 +20,15 @@ import msgspec
 from undermine.checkers.compose import NEWS_CHECKER, symptoms_of
 from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Lasted, Plan
-from undermine.model.point import Point
 from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import LandedStep, Tried
 from undermine.model.rounds import RERUNS, RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
-from undermine.protocols import Dropped, Experiment, PastRun, PointSeen, Profile
-from undermine.store.connection import Connection
-from undermine.store.points import PointTable
+from undermine.protocols import Dropped, PastRun, PointSeen
+from undermine.store.shown_points import ShownPoints
 
 _RERUNS_SQL = ", ".join(f"'{kind}'" for kind in RERUNS)
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
-_OF_PLANS_SQL = f"r.kind IN ('{RoundKind.STRATEGY}', '{RoundKind.CONFIRM}')"
-_BASELINES_SQL = (
-    f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.kind = '{RoundKind.BASELINE}' "
-    "AND x.state = 'done' AND x.status != 'broken'"
-)
-
 _ODD_SQL = (  # the checker of logs passed the run but gave evidence
     f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
     "AND v.answer = 'pass' AND json_array_length(v.verdict, '$.evidence') > 0)"
@@ -110,14 +102,13 @@ def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
     db.executemany("INSERT OR IGNORE INTO dropped VALUES (?, ?, ?, ?, ?)", rows)
 
 
-class CampaignStore(Connection):
+class CampaignStore(ShownPoints):
     """One campaign's database. Safe to use from several threads."""
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         super().__init__(folder, read_only=read_only)
         self.runs_dir = folder / "runs"
         self.runs_dir.mkdir(mode=0o700, exist_ok=True)
-        self._points = PointTable()
 
     # --- rounds and runs
 
@@ -523,85 +514,6 @@ class CampaignStore(Connection):
             json.dumps(list(ids)),
         )
         return {name: (rule, instead) for name, rule, instead in rows}
-
-    # --- points and coverage
-
-    def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
-        """The points of all fault-free runs, by first appearance, and the number of these runs."""
-        with self._lock:
-            runs = self.fault_free()
-            return self._points.together(self._db, runs), len(runs)
-
-    def baselines(self) -> int:
-        """The number of fault-free runs to learn from."""
-        return len(self.fault_free())
-
-    def fault_free(self) -> tuple[int, ...]:
-        """The numbers of the fault-free runs to learn from."""
-        return tuple(run for (run,) in self._all(_BASELINES_SQL))
-
-    def profile(self, run: int) -> Profile:
-        """The profile of a run; empty if it broke or is not over."""
-        with self._lock:
-            return self._points.profile(self._db, [run])
-
-    def baseline_profile(self) -> Profile:
-        """The profile of all fault-free runs together."""
-        with self._lock:
-            return self._points.profile(self._db, self.fault_free())
-
-    def first_seen(self, point: Point) -> tuple[int, int, tuple[str, ...]] | None:
-        """The first run that showed a point, its position among the points of that run, and its call stack, innermost first."""
-        with self._lock:
-            return self._points.first_seen(self._db, point)
-
-    def frames(self, point: Point) -> tuple[str, ...]:
-        """The functions of a point's call stack, innermost first; none if no run showed it."""
-        with self._lock:
-            return self._points.frames(self._db, point)
-
-    def reachable(self) -> tuple[Point, ...]:
-        """The points of the fault-free runs at which a fault can fire."""
-        names = self.meta("reachable")
-        points = (seen.point for seen in self.baseline_points()[0])
-        if names is None:
-            return tuple(points)
-        wanted = frozenset(names)
-        return tuple(point for point in points if point.id in wanted)
-
-    def experiments(self, run: int = 0) -> Iterator[Experiment]:
-        """The finished experiments and their re-runs, without broken ones, in the order in which they ended; only number `run`
-        if it is not 0.
-
-        Fast, since points of fault-free runs are compared by their numbers and never decoded.
-        """
-        rows = self._all(
-            "SELECT x.run, r.strategy, s.plan_id, r.kind FROM runs x JOIN rounds r USING (round) JOIN slots s USING (round, idx) "
-            f"WHERE x.state = 'done' AND x.status != 'broken' AND {_OF_PLANS_SQL} AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
-            run,
-        )
-        fired: dict[int, list[tuple[str, str]]] = {}
-        steps = "SELECT run, point, detail FROM fired WHERE fault != 'hold' AND ?1 IN (0, run) ORDER BY run, step"
-        for number, point, detail in self._all(steps, run):
-            fired.setdefault(number, []).append((point, detail))
-        with self._lock:
-            usual = self._points.numbers(self._db, self.fault_free())
-        for number, strategy, plan, kind in rows:
-            with self._lock:
-                shown = self._points.recovery(self._db, number, usual)
-            yield Experiment(number, strategy, tuple(fired.get(number, ())), shown, plan, kind == RoundKind.CONFIRM)
-
-    def replace_points(self, run: int, points: Iterable[PointSeen]) -> None:
-        """Replace the points of a finished run."""
-        with self._change() as db:
-            self._points.put(db, run, points)
-
-    def fired_points(self) -> dict[int, tuple[str, ...]]:
-        """By run: the ids of the points at which its steps fired, in their order."""
-        found: dict[int, tuple[str, ...]] = {}
-        for run, point in self._all("SELECT run, point FROM fired ORDER BY run, step"):
-            found[run] = (*found.get(run, ()), point)
-        return found
 
     # --- findings
 
