@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from undermine.checkers.registry import BUILTIN
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "undermine"
 AGENT = ROOT / "agents" / "python"
+JVM_AGENT = ROOT / "agents" / "jvm" / "src"
 
 ROOMS = (
     "packs",
@@ -51,7 +53,7 @@ ROOMS = (
 )
 """A room imports only rooms that stand before it."""
 FILES_MAX = 15
-"""A room with more files needs rooms of its own."""
+"""A room, a package of an agent or a folder of tests with more files needs rooms of its own."""
 
 PAPERS = re.compile(r"\b(sieve|prefail|fcatch|deminer|cofi)\b", re.IGNORECASE)
 EXAMPLE = re.compile("granary", re.IGNORECASE)
@@ -169,9 +171,19 @@ def test_every_room_says_what_it_is_for_and_what_it_never_does() -> None:
     assert not silent
 
 
+def packages_of_classes() -> Iterator[str]:
+    """The package of each class of the JVM agent and of its tests. A package may have classes for several versions of Java."""
+    for path in JVM_AGENT.rglob("*.java"):
+        if path.name != "package-info.java":
+            part, _, *package, _ = path.relative_to(JVM_AGENT).parts
+            yield f"{part} {'.'.join(package)}"
+
+
 def test_no_room_is_crowded() -> None:
-    counts = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in sources(CORE)}}
-    assert not {name_of(folder): count for folder, count in counts.items() if count > FILES_MAX}
+    modules = [*sources(CORE), *sources(AGENT), *sources(ROOT / "tests")]
+    counts = Counter([*(name_of(path.parent) for path in modules), *packages_of_classes()])
+    assert {"undermine/model", "agents/python/undermine_agent/net", "tests", "main undermine.agent.weave"} <= set(counts)
+    assert not {folder: count for folder, count in counts.items() if count > FILES_MAX}
 
 
 def test_only_the_table_of_plug_ins_names_concrete_ones() -> None:

@@ -35,6 +35,10 @@ import undermine.agent.operations.Call;
 import undermine.agent.operations.DataChange;
 import undermine.agent.operations.EnclosingOperation;
 import undermine.agent.operations.StoreCall;
+import undermine.agent.own.BaseClasses;
+import undermine.agent.own.CallWeaver;
+import undermine.agent.own.ClockComparisons;
+import undermine.agent.own.SynchronizedMethod;
 import undermine.agent.record.HeldMonitors;
 import undermine.agent.record.MethodEntry;
 import undermine.agent.record.MonitorUsers;
@@ -46,10 +50,6 @@ import undermine.agent.sync.LimitHooks;
 import undermine.agent.sync.MonitorHooks;
 import undermine.agent.sync.PendingItems;
 import undermine.agent.sync.ThreadHooks;
-import undermine.agent.weave.BaseClasses;
-import undermine.agent.weave.CallWeaver;
-import undermine.agent.weave.ClockComparisons;
-import undermine.agent.weave.SynchronizedMethod;
 
 /** Loads the classes that hooks use before any method is woven, so that no hook runs while one of them is being loaded. */
 final class Preloading {

@@ -15,8 +15,9 @@ import org.junit.jupiter.api.Test;
 
 /** Each package imports only packages that stand before it in the list. */
 class PackagesTest {
-    private static final List<String> ORDER = List.of("lib", "process", "wire", "stacks", "operations", "names", "faults",
-            "variables", "record", "heap", "content", "net", "files", "sync", "hooks", "instead", "weave", "facts", "");
+    private static final List<String> ORDER = List.of("lib", "process", "wire", "classfiles", "stacks", "operations", "names",
+            "faults", "variables", "record", "heap", "content", "net", "files", "sync", "hooks", "instead", "own", "weave",
+            "values", "facts", "");
     private static final Pattern IMPORT = Pattern.compile("^import undermine\\.agent\\.(?:(\\w+)\\.)?\\w+;", Pattern.MULTILINE);
 
     private static List<Path> files(String root) throws IOException {

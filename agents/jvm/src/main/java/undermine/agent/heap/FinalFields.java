@@ -7,7 +7,7 @@ import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.FieldVisitor;
 import org.objectweb.asm.Opcodes;
-import undermine.agent.stacks.ClassBytes;
+import undermine.agent.classfiles.ClassBytes;
 
 /**
  * Tells which fields never change. It reads class files: reflection would load the classes of the fields.

@@ -11,8 +11,8 @@ import java.net.UnknownHostException;
 import java.util.Arrays;
 import undermine.agent.faults.SystemErrors;
 import undermine.agent.operations.Call;
+import undermine.agent.operations.ForeignSocket;
 import undermine.agent.record.AgentCore;
-import undermine.agent.record.ForeignSocket;
 import undermine.agent.record.ThreadState;
 
 /**

@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import undermine.agent.lib.Payload;
 import undermine.agent.operations.Call;
 import undermine.agent.operations.EnclosingOperation;
+import undermine.agent.operations.ForeignSocket;
 import undermine.agent.operations.LogicalMethod;
 import undermine.agent.operations.Operation;
 import undermine.agent.operations.StoreCall;

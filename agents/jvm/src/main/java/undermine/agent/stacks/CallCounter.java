@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import undermine.agent.classfiles.ConstantPool;
 import undermine.agent.lib.Utf8;
 
 /**

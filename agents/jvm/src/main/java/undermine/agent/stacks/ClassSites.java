@@ -3,6 +3,7 @@ package undermine.agent.stacks;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import undermine.agent.classfiles.ClassBytes;
 
 /**
  * The call sites of one class that have been seen, and whether its frames belong to the target. It is stored with the

@@ -3,6 +3,7 @@ package undermine.agent.stacks;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import undermine.agent.classfiles.ClassBytes;
 import undermine.agent.wire.Cursor;
 import undermine.agent.wire.EventFile;
 

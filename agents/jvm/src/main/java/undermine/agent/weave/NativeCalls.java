@@ -11,8 +11,8 @@ import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.ClassWriter;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
+import undermine.agent.classfiles.ConstantPool;
 import undermine.agent.lib.Utf8;
-import undermine.agent.stacks.ConstantPool;
 
 /**
  * Redirects calls of native methods to NativeFileCalls, for older JDKs: a native method has no code to weave.

@@ -14,8 +14,8 @@ import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
+import undermine.agent.classfiles.ClassBytes;
 import undermine.agent.operations.LogicalMethod;
-import undermine.agent.stacks.ClassBytes;
 
 /**
  * Finds the methods of a class that override or implement a named one. It reads class files, since a class that is loaded

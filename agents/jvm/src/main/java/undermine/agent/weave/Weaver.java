@@ -15,15 +15,17 @@ import org.objectweb.asm.FieldVisitor;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
+import undermine.agent.classfiles.ClassBytes;
 import undermine.agent.hooks.LogicalOperations;
+import undermine.agent.lib.Checksum;
 import undermine.agent.lib.Utf8;
 import undermine.agent.net.NettyHooks;
 import undermine.agent.net.NettySocketClass;
 import undermine.agent.operations.LogicalMethod;
+import undermine.agent.own.CallWeaver;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.Ops;
 import undermine.agent.record.ThreadState;
-import undermine.agent.stacks.ClassBytes;
 
 /** Weaves the methods of the tables, the methods that the user named, and calls of some native methods. */
 public final class Weaver implements ClassFileTransformer {
@@ -208,7 +210,7 @@ public final class Weaver implements ClassFileTransformer {
     }
 
     private byte[] withCalls(ClassLoader loader, String name, byte[] bytes) {
-        String other = numbered.putIfAbsent(WovenClassCache.sum(bytes), name);
+        String other = numbered.putIfAbsent(Checksum.of(bytes), name);
         if (other != null && !other.equals(name)) { // its call sites would be confused with the other class's
             agent.note(new IllegalStateException(
                     "locks, queues and clocks are not seen in " + name + ": its sum is that of " + other));

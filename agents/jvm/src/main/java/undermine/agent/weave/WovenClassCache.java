@@ -11,7 +11,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.zip.CRC32;
+import undermine.agent.lib.Checksum;
 
 /**
  * Classes that any process with this agent and this Java has woven before. Reading them is faster than weaving.
@@ -48,22 +48,11 @@ public final class WovenClassCache {
 
     private static String java() {
         String text = System.getProperty("java.vm.vendor") + " " + System.getProperty("java.vm.version");
-        return Long.toHexString(sum(text.getBytes(StandardCharsets.UTF_8)));
-    }
-
-    /** A checksum of 32 bits. */
-    static long sum(byte[] bytes) {
-        return sum(bytes, 0);
-    }
-
-    private static long sum(byte[] bytes, int from) {
-        CRC32 sum = new CRC32();
-        sum.update(bytes, from, bytes.length - from);
-        return sum.getValue();
+        return Long.toHexString(Checksum.of(text.getBytes(StandardCharsets.UTF_8)));
     }
 
     static String key(String name, byte[] original) {
-        return name + " " + original.length + " " + sum(original);
+        return name + " " + original.length + " " + Checksum.of(original);
     }
 
     private void read() throws IOException {
@@ -78,7 +67,7 @@ public final class WovenClassCache {
             stream.close();
         }
         ByteBuffer data = ByteBuffer.wrap(all);
-        if (data.getLong() != sum(all, SUM_BYTES) || data.getInt() != MAGIC) {
+        if (data.getLong() != Checksum.of(all, SUM_BYTES) || data.getInt() != MAGIC) {
             return; // the JVM doesn't verify its own classes, so a damaged file would be dangerous
         }
         for (int left = data.getInt(); left > 0; left--) {
@@ -175,6 +164,6 @@ public final class WovenClassCache {
     }
 
     private static byte[] withSum(byte[] bytes) {
-        return ByteBuffer.allocate(SUM_BYTES + bytes.length).putLong(sum(bytes)).put(bytes).array();
+        return ByteBuffer.allocate(SUM_BYTES + bytes.length).putLong(Checksum.of(bytes)).put(bytes).array();
     }
 }

@@ -8,6 +8,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import undermine.agent.values.AbstractValue;
+import undermine.agent.values.Origin;
+import undermine.agent.values.Sum;
 
 /**
  * Finds barriers: the code before a signal that somebody waits for. A barrier is hard if the wait has no time limit, else soft.

@@ -10,6 +10,8 @@ import org.objectweb.asm.Handle;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 import org.objectweb.asm.tree.InvokeDynamicInsnNode;
+import undermine.agent.values.AbstractValue;
+import undermine.agent.values.Origin;
 
 /** The methods of the target that each call may run before it returns. */
 final class CallGraph {

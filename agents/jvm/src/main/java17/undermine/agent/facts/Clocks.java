@@ -8,6 +8,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.objectweb.asm.Opcodes;
+import undermine.agent.values.Sum;
+import undermine.agent.values.ValueInterpreter;
 
 /**
  * Finds the code between two clock readings whose difference decides a branch.

@@ -9,6 +9,8 @@ import java.util.Set;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 import org.objectweb.asm.tree.MethodInsnNode;
+import undermine.agent.values.AbstractValue;
+import undermine.agent.values.Origin;
 
 /**
  * Finds calls that do I/O: of the JDK's files, streams, sockets and channels, of Netty's channels, and of methods that the

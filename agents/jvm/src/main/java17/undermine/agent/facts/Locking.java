@@ -9,6 +9,7 @@ import java.util.Set;
 import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.tree.AbstractInsnNode;
 import org.objectweb.asm.tree.JumpInsnNode;
+import undermine.agent.values.AbstractValue;
 
 /**
  * Finds critical regions: from where a lock is taken to where it is released, on all ways through a method.

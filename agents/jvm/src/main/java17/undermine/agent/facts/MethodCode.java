@@ -19,6 +19,9 @@ import org.objectweb.asm.tree.MethodNode;
 import org.objectweb.asm.tree.analysis.Analyzer;
 import org.objectweb.asm.tree.analysis.AnalyzerException;
 import org.objectweb.asm.tree.analysis.Frame;
+import undermine.agent.values.AbstractValue;
+import undermine.agent.values.Sum;
+import undermine.agent.values.ValueInterpreter;
 
 /** One method of the target: its instructions, calls, ways, and the values that its calls and comparisons use. */
 final class MethodCode {

@@ -14,6 +14,9 @@ import org.objectweb.asm.tree.MethodInsnNode;
 import org.objectweb.asm.tree.MethodNode;
 import undermine.agent.stacks.CallCounter;
 import undermine.agent.stacks.Locs;
+import undermine.agent.values.AbstractValue;
+import undermine.agent.values.Sum;
+import undermine.agent.values.ValueInterpreter;
 
 /** All methods of the target's own classes, with the values that they use. */
 final class TargetClasses implements ValueInterpreter.Program {

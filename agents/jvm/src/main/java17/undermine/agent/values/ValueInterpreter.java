@@ -1,4 +1,4 @@
-package undermine.agent.facts;
+package undermine.agent.values;
 
 import java.util.HashSet;
 import java.util.List;
@@ -17,7 +17,7 @@ import org.objectweb.asm.tree.TypeInsnNode;
 import org.objectweb.asm.tree.analysis.Interpreter;
 
 /** Follows objects by their origin, and numbers as sums of clock readings, through one method. */
-final class ValueInterpreter extends Interpreter<AbstractValue> {
+public final class ValueInterpreter extends Interpreter<AbstractValue> {
     private static final int SUMS_MAX = 4;
     private static final Map<String, Double> CLOCKS = Map.of(
             "java/lang/System.currentTimeMillis()J", 1e-3, "java/lang/System.nanoTime()J", 1e-9,
@@ -27,7 +27,7 @@ final class ValueInterpreter extends Interpreter<AbstractValue> {
             "NANOSECONDS", 1e-9, "MICROSECONDS", 1e-6, "MILLISECONDS", 1e-3, "SECONDS", 1.0, "MINUTES", 60.0);
 
     /** What the interpreter asks about other classes. */
-    interface Program {
+    public interface Program {
         /** The class that declares this field, and its name: `a.b.C.field`. */
         String field(String owner, String name);
 
@@ -42,7 +42,7 @@ final class ValueInterpreter extends Interpreter<AbstractValue> {
     private final String owner;
     private final InsnList code;
 
-    ValueInterpreter(Program program, String owner, InsnList code) {
+    public ValueInterpreter(Program program, String owner, InsnList code) {
         super(Opcodes.ASM9);
         this.program = program;
         this.owner = owner;
@@ -174,7 +174,7 @@ final class ValueInterpreter extends Interpreter<AbstractValue> {
     }
 
     /** All sums of one of each; empty if there are too many. */
-    static Set<Sum> combined(Set<Sum> left, Set<Sum> right, double factor) {
+    public static Set<Sum> combined(Set<Sum> left, Set<Sum> right, double factor) {
         Set<Sum> found = new HashSet<>();
         for (Sum one : left) {
             for (Sum other : right) {

@@ -1,11 +1,11 @@
-package undermine.agent.weave;
+package undermine.agent.own;
 
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.objectweb.asm.ClassReader;
-import undermine.agent.stacks.ClassBytes;
+import undermine.agent.classfiles.ClassBytes;
 
 /**
  * Finds the class of the JDK that a class of the target extends. It reads class files, since the class may not be loaded

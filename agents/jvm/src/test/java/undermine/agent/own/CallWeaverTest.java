@@ -1,4 +1,4 @@
-package undermine.agent.weave;
+package undermine.agent.own;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

@@ -1,4 +1,4 @@
-package undermine.agent.stacks;
+package undermine.agent.classfiles;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -85,7 +85,7 @@ public final class ClassBytes {
     }
 
     /** Drop a class file whose calls have been counted. */
-    static void forget(Class<?> type) {
+    public static void forget(Class<?> type) {
         synchronized (KEPT) {
             Map<String, byte[]> kept = KEPT.get(type.getClassLoader());
             byte[] bytes = kept == null ? null : kept.remove(type.getName().replace('.', '/'));

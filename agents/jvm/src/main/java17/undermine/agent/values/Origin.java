@@ -1,4 +1,4 @@
-package undermine.agent.facts;
+package undermine.agent.values;
 
 /**
  * Where an object may come from.
@@ -6,10 +6,10 @@ package undermine.agent.facts;
  * @param text a name that is the same for the same object in all methods, as far as the code shows it
  * @param at the index of the instruction that created it; -1 if that doesn't matter
  */
-record Origin(Kind kind, String text, int at) {
-    enum Kind {
+public record Origin(Kind kind, String text, int at) {
+    public enum Kind {
         NULL, THIS, PARAMETER, FIELD, NEW, CALL, CLASS, LAMBDA
     }
 
-    static final Origin NULL = new Origin(Kind.NULL, "null", -1);
+    public static final Origin NULL = new Origin(Kind.NULL, "null", -1);
 }

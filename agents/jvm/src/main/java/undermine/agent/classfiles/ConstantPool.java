@@ -1,4 +1,4 @@
-package undermine.agent.stacks;
+package undermine.agent.classfiles;
 
 /** The constant pool of a class file: the offset and the kind of each constant. */
 public final class ConstantPool {
@@ -9,7 +9,7 @@ public final class ConstantPool {
     private final int[] offsets;
     private final byte[] kinds;
     /** The offset of the rest of the class file. */
-    final int end;
+    public final int end;
 
     /** Throws IllegalArgumentException or IndexOutOfBoundsException if this isn't a class file. */
     public ConstantPool(byte[] classFile) {
@@ -40,11 +40,11 @@ public final class ConstantPool {
     }
 
     /** The offset of the constant with this number. */
-    int offset(int number) {
+    public int offset(int number) {
         return offsets[number];
     }
 
-    boolean isText(int number, byte[] expected) {
+    public boolean isText(int number, byte[] expected) {
         return kinds[number] == TEXT && half(offsets[number]) == expected.length && begins(offsets[number] + 2, expected);
     }
 
@@ -59,7 +59,7 @@ public final class ConstantPool {
     }
 
     /** True if the text at `offset`, without its first `behind` bytes, begins with `expected`. */
-    boolean begins(int offset, int behind, byte[] expected) {
+    public boolean begins(int offset, int behind, byte[] expected) {
         return half(offset) - behind >= expected.length && begins(offset + 2 + behind, expected);
     }
 
@@ -72,7 +72,7 @@ public final class ConstantPool {
         return true;
     }
 
-    int half(int from) {
+    public int half(int from) {
         return (bytes[from] & 0xff) << 8 | bytes[from + 1] & 0xff;
     }
 }

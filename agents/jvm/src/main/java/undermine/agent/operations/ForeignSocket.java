@@ -1,11 +1,9 @@
-package undermine.agent.record;
-
-import undermine.agent.operations.Call;
+package undermine.agent.operations;
 
 /** Answers questions about sockets that the JDK doesn't know: those of Netty's native transport. */
 public abstract class ForeignSocket {
     /** True if the library itself is among the target's packages. */
-    final boolean isOfTarget;
+    public final boolean isOfTarget;
 
     public ForeignSocket(boolean isOfTarget) {
         this.isOfTarget = isOfTarget;

@@ -1,4 +1,4 @@
-package undermine.agent.facts;
+package undermine.agent.values;
 
 import java.util.LinkedHashSet;
 import java.util.Set;
@@ -12,31 +12,31 @@ import org.objectweb.asm.tree.analysis.Value;
  * @param origins where the object may come from; empty if unknown
  * @param sums what the number may be; empty if unknown
  */
-record AbstractValue(int size, String type, Set<Origin> origins, Set<Sum> sums) implements Value {
+public record AbstractValue(int size, String type, Set<Origin> origins, Set<Sum> sums) implements Value {
     private static final int ALTERNATIVES_MAX = 4;
     private static final int KEY_MAX = 160;
-    static final AbstractValue UNSET = new AbstractValue(1, "", Set.of(), Set.of());
-    static final AbstractValue LONG = new AbstractValue(2, "", Set.of(), Set.of());
+    public static final AbstractValue UNSET = new AbstractValue(1, "", Set.of(), Set.of());
+    public static final AbstractValue LONG = new AbstractValue(2, "", Set.of(), Set.of());
 
     @Override
     public int getSize() {
         return size;
     }
 
-    static AbstractValue unknown(int size) {
+    public static AbstractValue unknown(int size) {
         return size == 2 ? LONG : UNSET;
     }
 
-    static AbstractValue object(String type, Origin origin) {
+    public static AbstractValue object(String type, Origin origin) {
         return new AbstractValue(1, type, Set.of(origin), Set.of());
     }
 
-    static AbstractValue number(int size, Set<Sum> sums) {
+    public static AbstractValue number(int size, Set<Sum> sums) {
         return sums.isEmpty() ? unknown(size) : new AbstractValue(size, "", Set.of(), sums);
     }
 
     /** The name of the object; empty if it may be one of several, or is unknown. */
-    String key() {
+    public String key() {
         if (origins.size() != 1) {
             return "";
         }
@@ -44,12 +44,12 @@ record AbstractValue(int size, String type, Set<Origin> origins, Set<Sum> sums) 
         return text.length() > KEY_MAX ? "" : text;
     }
 
-    boolean isOnly(Origin.Kind kind) {
+    public boolean isOnly(Origin.Kind kind) {
         return !origins.isEmpty() && origins.stream().allMatch(origin -> origin.kind() == kind);
     }
 
     /** The value if either may be it. */
-    AbstractValue or(AbstractValue other) {
+    public AbstractValue or(AbstractValue other) {
         if (equals(other)) {
             return this;
         }

@@ -1,4 +1,4 @@
-package undermine.agent.weave;
+package undermine.agent.own;
 
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassTooLargeException;
@@ -9,6 +9,7 @@ import org.objectweb.asm.Handle;
 import org.objectweb.asm.MethodTooLargeException;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
+import undermine.agent.lib.Checksum;
 import undermine.agent.wire.Config;
 
 /**
@@ -16,6 +17,7 @@ import undermine.agent.wire.Config;
  * hooks around monitors. Call sites keep their ordinals: see CallCounter.
  */
 public final class CallWeaver {
+    private static final int SYNCHRONIZED_OR_NO_CODE = Opcodes.ACC_SYNCHRONIZED | Opcodes.ACC_NATIVE | Opcodes.ACC_ABSTRACT;
     private static final String MONITORS = "undermine/agent/sync/MonitorHooks";
     private final ReplacedCalls calls;
     private final BaseClasses bases = new BaseClasses();
@@ -24,7 +26,7 @@ public final class CallWeaver {
     private final boolean hasHeap;
     private final String purpose;
 
-    CallWeaver(Config config) {
+    public CallWeaver(Config config) {
         calls = new ReplacedCalls(config);
         hasMonitors = config.observes("sync");
         hasClocks = config.observes("time");
@@ -37,18 +39,18 @@ public final class CallWeaver {
     }
 
     /** The observed families: classes woven for others are different. */
-    String purpose() {
+    public String purpose() {
         return purpose;
     }
 
     /** A woven class. */
-    static final class Woven {
+    public static final class Woven {
         /** Null if nothing is changed. */
-        final byte[] bytes;
+        public final byte[] bytes;
         /** Lines of a class and its base class in the JDK, on which the result depends too. */
-        final String bases;
+        public final String bases;
         /** True if its heap accesses are not woven, because the class would be too large for the JVM. */
-        final boolean isWithoutHeap;
+        public final boolean isWithoutHeap;
 
         Woven(byte[] bytes, String bases, boolean isWithoutHeap) {
             this.bytes = bytes;
@@ -58,7 +60,7 @@ public final class CallWeaver {
     }
 
     /** True if these lines are still correct. */
-    boolean areBases(ClassLoader loader, String lines) {
+    public boolean areBases(ClassLoader loader, String lines) {
         for (int from = 0; from < lines.length();) {
             int to = lines.indexOf('\n', from);
             int space = lines.indexOf(' ', from);
@@ -70,7 +72,7 @@ public final class CallWeaver {
         return true;
     }
 
-    Woven woven(ClassLoader loader, byte[] bytes) {
+    public Woven woven(ClassLoader loader, byte[] bytes) {
         try {
             return woven(loader, bytes, hasHeap);
         } catch (MethodTooLargeException large) {
@@ -99,7 +101,7 @@ public final class CallWeaver {
         ClassReader reader = new ClassReader(bytes);
         ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
         HeapHome heap = withHeap ? new HeapHome(reader, bytes) : null;
-        Weaving weaving = new Weaving(writer, loader, withMethods, WovenClassCache.sum(bytes) << 16, heap);
+        Weaving weaving = new Weaving(writer, loader, withMethods, Checksum.of(bytes) << 16, heap);
         reader.accept(weaving, 0);
         boolean isChanged = weaving.isChanged || withHeap && heap.isChanged;
         return new Woven(isChanged ? writer.toByteArray() : null, weaving.based.toString(), hasHeap && !withHeap);
@@ -174,7 +176,7 @@ public final class CallWeaver {
         @Override
         public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
             boolean isStatic = (access & Opcodes.ACC_STATIC) != 0;
-            boolean isSynchronized = withMethods && (access & Opcodes.ACC_SYNCHRONIZED) != 0 && !Weaver.hasNoCode(access)
+            boolean isSynchronized = withMethods && (access & SYNCHRONIZED_OR_NO_CODE) == Opcodes.ACC_SYNCHRONIZED
                     && (hasConstants || !isStatic);
             boolean isOpened = isSynchronized && mayChangeFlags;
             int flags = isOpened ? access & ~Opcodes.ACC_SYNCHRONIZED : access;

@@ -1,4 +1,4 @@
-package undermine.agent.weave;
+package undermine.agent.own;
 
 import java.util.HashMap;
 import java.util.HashSet;
@@ -9,6 +9,7 @@ import org.objectweb.asm.ClassVisitor;
 import org.objectweb.asm.FieldVisitor;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
+import undermine.agent.lib.Checksum;
 import undermine.agent.stacks.CallCounter;
 import undermine.agent.stacks.Locs;
 
@@ -30,7 +31,7 @@ final class HeapHome {
         owner = reader.getClassName();
         superName = reader.getSuperName();
         calls = new CallCounter(bytes);
-        sum = (int) WovenClassCache.sum(bytes);
+        sum = (int) Checksum.of(bytes);
         final Set<String> own = new HashSet<String>();
         final Set<String> assigned = new HashSet<String>();
         reader.accept(new ClassVisitor(Opcodes.ASM9) {

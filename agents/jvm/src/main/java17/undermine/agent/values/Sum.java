@@ -1,13 +1,13 @@
-package undermine.agent.facts;
+package undermine.agent.values;
 
 import java.util.Map;
 import java.util.TreeMap;
 
 /** A number as a sum: a constant, and terms that are multiplied by constants. */
-record Sum(Map<Term, Double> terms, double constant) {
+public record Sum(Map<Term, Double> terms, double constant) {
     private static final int TERMS_MAX = 6;
 
-    enum Kind {
+    public enum Kind {
         CLOCK, FIELD, OTHER
     }
 
@@ -17,7 +17,7 @@ record Sum(Map<Term, Double> terms, double constant) {
      * @param at the index of the instruction that reads a clock; -1 for a field
      * @param unit the seconds in one unit of a clock
      */
-    record Term(Kind kind, String text, int at, double unit) implements Comparable<Term> {
+    public record Term(Kind kind, String text, int at, double unit) implements Comparable<Term> {
         @Override
         public int compareTo(Term other) {
             int order = kind.compareTo(other.kind);
@@ -27,26 +27,26 @@ record Sum(Map<Term, Double> terms, double constant) {
         }
     }
 
-    static Sum of(double constant) {
+    public static Sum of(double constant) {
         return new Sum(Map.of(), constant);
     }
 
-    static Sum of(Term term) {
+    public static Sum of(Term term) {
         return new Sum(Map.of(term, 1.0), 0);
     }
 
-    boolean isConstant() {
+    public boolean isConstant() {
         return terms.isEmpty();
     }
 
-    Sum times(double factor) {
+    public Sum times(double factor) {
         Map<Term, Double> found = new TreeMap<>();
         terms.forEach((term, count) -> found.put(term, count * factor));
         return new Sum(found, constant * factor);
     }
 
     /** This plus `factor` times the other sum; null if that has too many terms. */
-    Sum plus(Sum other, double factor) {
+    public Sum plus(Sum other, double factor) {
         Map<Term, Double> found = new TreeMap<>(terms);
         other.terms.forEach((term, count) -> found.merge(term, count * factor, Double::sum));
         found.values().removeIf(count -> Math.abs(count) < 1e-12);
@@ -54,7 +54,7 @@ record Sum(Map<Term, Double> terms, double constant) {
     }
 
     /** The same sum, with its clock readings done by the instruction at this index. */
-    Sum readAt(int at) {
+    public Sum readAt(int at) {
         Map<Term, Double> found = new TreeMap<>();
         terms.forEach((term, count) -> found.merge(
                 term.kind == Kind.CLOCK ? new Term(Kind.CLOCK, term.text, at, term.unit) : term, count, Double::sum));

@@ -1,4 +1,4 @@
-package undermine.agent.weave;
+package undermine.agent.own;
 
 import java.util.HashMap;
 import java.util.HashSet;

@@ -1,4 +1,4 @@
-package undermine.agent.stacks;
+package undermine.agent.classfiles;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
