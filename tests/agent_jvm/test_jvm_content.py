@@ -9,8 +9,9 @@ from typing import Any
 
 from fake_tool import Outcome
 from free_ports import free_port
+from token_digests import tokens_of
 
-from undermine.analysis.common_data.tokens import TOKENS, tokens_of
+from undermine.analysis.common_data.tokens import TOKENS
 
 Start = Callable[..., Any]
 

@@ -415,7 +415,7 @@ def test_links_of_a_pipeline_name_the_command_and_key(course: Course) -> None:
         ("SET", "MGET", "k"),
         ("EXPIRE", "EXISTS", "k"),
     ]
-    assert [tuple(detail) for detail in found.notifications.details] == [("RPUSH", "BLPOP", "q")]
+    assert [stores.KINDS[kind] for kind in found.kind.tolist()] == ["item", "value", "key"]
 
 
 def test_a_read_value_is_a_link_and_not_a_cause(course: Course) -> None:
@@ -440,14 +440,13 @@ def test_a_read_value_is_a_link_and_not_a_cause(course: Course) -> None:
     assert not len(analysis.causal())
 
 
-def test_notifications_are_told_from_what_is_only_read(course: Course) -> None:
+def test_items_are_told_from_what_is_only_read(course: Course) -> None:
     course.did("push", 1, ("LPUSH", ["q"], ["a"]))
     course.did("set", 2, ("SET", ["k"], ["a"]))
     course.did("get", 3, ("GET", ["k"], []), got=[["k", ["a"]]])
     course.did("pop", 5, ("RPOP", ["q"], []), got=[["q", ["a"]]])
     found = stores.links(course.columns())
-    assert (len(found), len(found.notifications)) == (2, 1)
-    assert found.notifications.kind.tolist() == [stores.ITEM]
+    assert sorted(found.kind.tolist()) == [stores.ITEM, stores.VALUE]
 
 
 # --- other stores

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from conformance_bench import HERE
 from jdks import compile_java
+from token_digests import tokens_of
 
 from undermine import api
-from undermine.analysis.common_data.tokens import tokens_by_row, tokens_of
+from undermine.analysis.common_data.tokens import tokens_by_row
 from undermine.campaign.running import Notice
 from undermine.config.load import load
 from undermine.config.schema import Config

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from fake_tool import interpreters
+from token_digests import tokens_of
 from waiting import HANG_S
 
-from undermine.analysis.common_data.tokens import tokens_of
 from undermine.resources import python_agent_dir
 
 VECTORS = json.loads((Path(__file__).resolve().parent / "tokens.json").read_text())

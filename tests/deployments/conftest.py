@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from node_helpers import Nodes, Token
-
-from undermine.deployments.guardian_client.client import GuardianClient
+from watched_guardian import WatchedGuardian
 
 
 @pytest.fixture
@@ -20,5 +19,5 @@ def token() -> Iterator[Token]:
 
 @pytest.fixture
 def keeper_of_nodes(tmp_path: Path) -> Iterator[Nodes]:
-    with GuardianClient() as client:
+    with WatchedGuardian() as client:
         yield Nodes(client, tmp_path)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from waiting import wait_until
+from watched_guardian import WatchedGuardian
 
 from undermine.deployments.guardian import processes
-from undermine.deployments.guardian_client.client import GuardianClient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +48,7 @@ class Token:
 class Nodes:
     """A client with short words for starting things."""
 
-    def __init__(self, client: GuardianClient, folder: Path) -> None:
+    def __init__(self, client: WatchedGuardian, folder: Path) -> None:
         self.client = client
         self.folder = folder
 
@@ -107,5 +107,5 @@ def _program(pid: int) -> str:
 def spawn_tool(script: str, *argv: str) -> subprocess.Popen[str]:
     """A tool process of its own, that can be killed."""
     command: Sequence[str] = [sys.executable, "-c", script, *argv]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, Path(__file__).parent)))}
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)

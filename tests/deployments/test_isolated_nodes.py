@@ -195,11 +195,11 @@ TOOL = """
 import itertools, os, sys
 from pathlib import Path
 from undermine.deployments import cgroups
-from undermine.deployments.guardian_client.client import GuardianClient
+from watched_guardian import WatchedGuardian
 from undermine.deployments.network import Network, find_nft
 
 folder, script = Path(sys.argv[1]), sys.argv[2]
-client = GuardianClient(campaign_dir=folder)
+client = WatchedGuardian(campaign_dir=folder)
 cgroup = cgroups.new_folder()
 client.scratch(cgroup)
 cgroup.mkdir()

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token, family, whole_family
 from waiting import wait_until
+from watched_guardian import WatchedGuardian
 
 from undermine.deployments.guardian import processes
-from undermine.deployments.guardian_client.client import Exit, GuardianClient
+from undermine.deployments.guardian_client.client import Exit
 from undermine.model.errors import UserError
 
 
@@ -299,7 +300,7 @@ def test_subscribers(keeper_of_nodes: Nodes) -> None:
 
 
 def test_close_kills_all(tmp_path: Path, token: Token) -> None:
-    with GuardianClient() as client:
+    with WatchedGuardian() as client:
         Nodes(client, tmp_path).shell("7/s1", family(token))
         whole_family(token)
         pid = client.guardian_pid

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from token_digests import tokens_of
 
 from undermine.analysis.causality.causality import causality
-from undermine.analysis.common_data.tokens import TOKENS, tokens_by_row, tokens_of
+from undermine.analysis.common_data.tokens import TOKENS, tokens_by_row
 from undermine.analysis.messages.pairing import pair
 from undermine.config.load import load
 from undermine.model.codec import read_columns

@@ -88,8 +88,7 @@ def test_a_pipe_is_no_file() -> None:
         "import os\nclass A:\n    def __init__(self):\n        self.r, self.w = os.pipe()\n"
         "    def f(self, fd):\n        os.write(self.w, b'x')\n        os.write(fd, b'x')\n"
     )
-    found = [(point.op, point.can_be_delayed) for point in points(text)]
-    assert found == [("pipe.write", False), ("file.write", True)]
+    assert [point.op for point in points(text)] == ["pipe.write", "file.write"]
 
 
 # --- groups

@@ -21,7 +21,6 @@ SYNCHRONIZED: tuple[Kind, ...] = (CRITICAL, LOOP, HARD)
 """Kinds of regions in which others wait for as long as the operation takes."""
 TIMED: tuple[Kind, ...] = (SOFT, TIMEOUT, LEASE)
 """Kinds of regions in which somebody gives up after a while."""
-_WITHOUT_FAULTS = ("process.", "pipe.")
 
 
 class Term(msgspec.Struct, frozen=True, order=True):
@@ -97,11 +96,6 @@ class StaticPoint(msgspec.Struct, frozen=True):
     @property
     def timed(self) -> bool:
         return any(region.kind in TIMED for region in self.regions)
-
-    @property
-    def can_be_delayed(self) -> bool:
-        """Can agents delay operations of this kind?"""
-        return not self.op.startswith(_WITHOUT_FAULTS)
 
     @property
     def why(self) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from fake_tool import FakeTool, Outcome
+from token_digests import tokens_of
 
 from undermine.agent_protocol import FAMILIES
-from undermine.analysis.common_data.tokens import TOKENS, tokens_by_row, tokens_of
+from undermine.analysis.common_data.tokens import TOKENS, tokens_by_row
 from undermine.model.codec import read_columns
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from story import Story
+from token_digests import tokens_of
 
 from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.storage import storage_operations
-from undermine.analysis.common_data.tokens import tokens_of
 
 
 def test_the_bytes_below_a_logical_operation_belong_to_it() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from undermine.analysis.common_data.tokens import TOKENS, tokens_by_row, tokens_of
+from token_digests import tokens_of
+
+from undermine.analysis.common_data.tokens import TOKENS, tokens_by_row
 from undermine.model.columns import Columns
 from undermine.testing import event
 

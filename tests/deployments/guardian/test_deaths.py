@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 from node_helpers import Nodes, Token, family, spawn_tool, whole_family
 from waiting import wait_until
+from watched_guardian import WatchedGuardian
 
 from undermine.deployments.guardian import processes
-from undermine.deployments.guardian_client.client import GuardianClient, GuardianDied
+from undermine.deployments.guardian_client.link import GuardianDied
 from undermine.deployments.sweep import sweep
 
 # Starts and kills nodes for ever; says so after the first of them.
 TOOL = """
 import itertools, os, sys
 from pathlib import Path
-from undermine.deployments.guardian_client.client import GuardianClient
+from watched_guardian import WatchedGuardian
 
 folder, scratch, script, forked = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "forked"
-client = GuardianClient(campaign_dir=folder)
+client = WatchedGuardian(campaign_dir=folder)
 client.scratch(scratch)
 scratch.mkdir(mode=0o700)
 if forked and os.fork() == 0:
@@ -122,7 +123,7 @@ def test_the_guardian_is_killed(keeper_of_nodes: Nodes, token: Token) -> None:
 
 def test_a_client_without_its_guardian_still_cleans_up(tmp_path: Path, token: Token) -> None:
     scratch = _scratch()
-    with GuardianClient(campaign_dir=tmp_path) as client:
+    with WatchedGuardian(campaign_dir=tmp_path) as client:
         client.scratch(scratch)
         scratch.mkdir()
         Nodes(client, tmp_path).shell("7/s1", family(token))
@@ -166,14 +167,14 @@ def test_a_keeper_is_killed_while_it_is_asked(keeper_of_nodes: Nodes, token: Tok
     keeper = g.keeper_pid("7/s1")
     assert keeper is not None
     os.kill(keeper, signal.SIGSTOP)  # so that the question is still open when it dies
-    answer = g._link.send({"op": "crash", "node": g._node("7/s1").number})
+    answer = g._link.send({"op": "crash", "node": g._nodes["7/s1"].number})
     os.kill(keeper, signal.SIGKILL)
     assert answer.result(10).get("left", []) == []  # or the guardian saw its death first
     assert token.pids() == []
 
 
 def test_a_stopped_keeper_does_not_save_its_node(tmp_path: Path, token: Token) -> None:
-    with GuardianClient() as client:
+    with WatchedGuardian() as client:
         Nodes(client, tmp_path).shell("7/s1", family(token))
         whole_family(token)
         keeper = client.keeper_pid("7/s1")
@@ -231,7 +232,7 @@ def test_only_certain_folders_may_be_scratch(keeper_of_nodes: Nodes, tmp_path: P
 def test_an_unscratched_folder_is_kept(tmp_path: Path) -> None:
     kept = tmp_path / "runs" / "1"
     dropped = tmp_path / "runs" / "2"
-    with GuardianClient(campaign_dir=tmp_path) as client:
+    with WatchedGuardian(campaign_dir=tmp_path) as client:
         for path in (kept, dropped):
             client.scratch(path)
             path.mkdir(parents=True)

@@ -377,7 +377,7 @@ def test_if_the_supervisor_dies_calls_wait_and_do_not_fail(door: Path, keeper_of
         node.disk.start(LONG_S)
         waiting = node.begin(FSYNC)
         node.until_held()
-        processes.send_signal(disks.supervisor_pid, 9)
+        processes.send_signal(disks._process.pid, 9)
         wait_until(lambda: lost, what="the tool knows")
         assert "died" in node.disk.receipts().problem
         assert waiting() == ""
@@ -390,9 +390,9 @@ def test_the_supervisor_ends_when_it_is_closed_and_the_nodes_are_dead(door: Path
     disks = SlowDisks(door)
     Obedient(keeper_of_nodes, disks)
     keeper_of_nodes.client.crash("a")
-    assert processes.lives(disks.supervisor_pid)
+    assert processes.lives(disks._process.pid)
     disks.close()
-    assert not processes.lives(disks.supervisor_pid)
+    assert not processes.lives(disks._process.pid)
     assert not door.exists()
 
 
@@ -408,7 +408,7 @@ disks.disk("a").start(600)
 client.start("a", [sys.executable, "-c", code + "; import time; time.sleep(1000)", token], {}, folder, folder / "o",
              folder / "e", trap=disks.trap("a"))
 disks.started("a")
-print(disks.supervisor_pid, flush=True)
+print(disks._process.pid, flush=True)
 time.sleep(1000)
 """
 
@@ -437,5 +437,5 @@ def test_a_supervisor_that_was_closed_serves_what_still_lives(door: Path, keeper
     assert float(waiting()) < HANG_S
     assert node.took_s(FSYNC) < HANG_S
     keeper_of_nodes.client.crash("a")
-    wait_until(lambda: not processes.lives(disks.supervisor_pid), what="the supervisor is gone")
+    wait_until(lambda: not processes.lives(disks._process.pid), what="the supervisor is gone")
     disks.close()

@@ -236,7 +236,7 @@ def test_slow_devices_end_if_the_rest_of_a_run_cannot_be_made(
     (disks,) = made
     assert disks.closed
     with pytest.raises(ProcessLookupError):
-        os.kill(disks.supervisor_pid, 0)
+        os.kill(disks._process.pid, 0)
 
 
 @needs_disk

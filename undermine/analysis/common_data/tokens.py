@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from zlib import crc32
 
 from undermine.agent_protocol import WIRE
@@ -17,17 +17,9 @@ TOKENS = "content.tokens"
 _LIMITS = WIRE.tokens
 _ENDLESS = 1 << _LIMITS.number_bits_max
 _RUN = re.compile(rb"[A-Za-z0-9_-]+")
-_ZEROS = re.compile(rb"\0+")
 _DECIMAL = re.compile(rb"[0-9]{1,%d}" % _LIMITS.decimal_digits_max)
 _DIGEST = re.compile("n[0-9a-f]{1,16}|[0-9a-f]{10}")
 _HEX = re.compile(rb"(?:0x)?((?=[A-Fa-f]*[0-9])[0-9A-Fa-f]{%d,%d})" % (_LIMITS.hex_digits_min, _LIMITS.hex_digits_max))
-
-
-def tokens_of(data: bytes) -> frozenset[str]:
-    """The digests of the tokens in a buffer."""
-    in_runs = {digest for digest, _ in _in_runs(data)}
-    in_order = [*_by_crc(in_runs), *_by_crc({*_in_binary(data)} - in_runs)]
-    return frozenset(in_order[: _LIMITS.digests_max])
 
 
 def tokens_in(text: str) -> Iterator[tuple[str, str]]:
@@ -60,30 +52,6 @@ def _in_runs(data: bytes) -> Iterator[tuple[str, bytes]]:
                 yield from ((digest, run) for digest in _number(int(found[1], 16)))
 
 
-def _in_binary(data: bytes) -> Iterator[str]:
-    data = data[: _LIMITS.binary_bytes_max]
-    yield from _big_endian(data)
-    yield from _big_endian(data[::-1])  # read from its end, a little-endian number is a big-endian one
-
-
-def _big_endian(data: bytes) -> Iterator[str]:
-    for zeros in _ZEROS.finditer(data):
-        first, end = zeros.span()
-        for start in {*range(first, end, 4), max(first, end - 3)}:
-            for width in (4, 8):
-                window = data[start : start + width]
-                if len(window) == width and window[-1] != 0 and not _is_text(window[-2:]):
-                    yield from _number(int.from_bytes(window, "big"))
-
-
-def _is_text(lowest: bytes) -> bool:
-    return all(32 <= byte < 127 for byte in lowest)
-
-
 def _number(number: int) -> Iterator[str]:
     if _LIMITS.number_min <= number < _ENDLESS:
         yield f"n{number:x}"
-
-
-def _by_crc(digests: Iterable[str]) -> list[str]:
-    return sorted(digests, key=lambda digest: (crc32(digest.encode()), digest))

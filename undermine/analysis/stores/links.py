@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,6 @@ KINDS = ("item", "message", "value", "key")
 of a key that is read, where no value says more (a count, nothing found, a value of unknown origin). The first two are
 notifications: the earlier operation causes the later one. The others say what a reader depends on."""
 ITEM, MESSAGE, VALUE, KEY = range(len(KINDS))
-NOTIFICATIONS = (ITEM, MESSAGE)
 
 
 class LinkDetail(NamedTuple):
@@ -56,19 +55,6 @@ class Links:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    def of(self, *kinds: int) -> Links:
-        """The links of these kinds."""
-        chosen = np.isin(self.kind, kinds)
-        details = tuple(self.details[at] for at in np.flatnonzero(chosen).tolist())
-        return replace(
-            self, source=self.source[chosen], target=self.target[chosen], kind=self.kind[chosen], details=details
-        )
-
-    @property
-    def notifications(self) -> Links:
-        """The links in which one operation causes the other."""
-        return self.of(*NOTIFICATIONS)
 
 
 def links(columns: Columns, tables: Mapping[str, Commands] = TABLES) -> Links:

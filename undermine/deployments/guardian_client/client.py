@@ -21,7 +21,7 @@ from typing import Any, Self
 from undermine import target_files
 from undermine.deployments.guardian import processes
 from undermine.deployments.guardian_client.accounts import Account
-from undermine.deployments.guardian_client.link import Answer, GuardianDied, GuardianLink, wait_for
+from undermine.deployments.guardian_client.link import Answer, GuardianLink, wait_for
 from undermine.deployments.guardian_client.start_request import start_error, start_request, wire_text
 from undermine.deployments.sweep import note_scratch, removable
 
@@ -49,7 +49,6 @@ class Exit:
 class _Node:
     key: str
     number: int
-    main_exit: Exit | None = None
     last_exit: Exit | None = None
     keeper: tuple[int, int] | None = None  # pid and start time
     pid: int = 0
@@ -169,13 +168,6 @@ class GuardianClient:
         """All living processes of the node."""
         return list(self._ask_node("pids", key).get("pids", []))
 
-    def main_pid(self, key: str) -> int:
-        return self._node(key).pid
-
-    def keeper_pid(self, key: str) -> int | None:
-        keeper = self._node(key).keeper
-        return keeper[0] if keeper else None
-
     def forget(self, key: str) -> None:
         """Forget a dead node. Does nothing if the key is unknown."""
         with self._changed:
@@ -189,19 +181,11 @@ class GuardianClient:
 
     # ------------------------------------------------------------------------------------------------- exits
 
-    def wait_exit(self, key: str, timeout_s: float | None = None) -> Exit | None:
-        """Wait for the end of the node's main process; None if it is still alive after `timeout_s`."""
-        return self._wait_exit(key, lambda node: node.main_exit, timeout_s)
-
-    def wait_gone(self, key: str, timeout_s: float | None = None) -> Exit | None:
-        """Wait for the end of the node's last process; None if one is still alive after `timeout_s`."""
-        return self._wait_exit(key, lambda node: node.last_exit, timeout_s)
-
     def subscribe(self, prefix: str, callback: Callable[[Exit], None]) -> Callable[[], None]:
         """Call `callback` on each `Exit` of a key that begins with `prefix`; return a function that ends the subscription.
 
         Callbacks run one after another in a thread of their own and may use this client. They are not
-        called for nodes that die because the guardian died: see `guardian_died`.
+        called for nodes that die because the guardian died.
         """
         subscription = _Subscription(prefix, callback)
         with self._changed:
@@ -237,14 +221,6 @@ class GuardianClient:
         self._link.ask({"op": "unscratch", "path": wire_text(path)})
 
     # ------------------------------------------------------------------------------------------ the guardian
-
-    @property
-    def guardian_pid(self) -> int:
-        return self._link.pid
-
-    @property
-    def guardian_died(self) -> bool:
-        return self._link.ended and not self._closed
 
     def restart(self) -> None:
         """After `GuardianDied`: wait until the keepers have killed their nodes, then start a new guardian.
@@ -307,7 +283,6 @@ class GuardianClient:
                 key=node.key, code=message["code"], t_ns=message["t_ns"], crashed=message["crashed"],
                 still_alive=message["event"] == "exit",
             )  # fmt: skip
-            node.main_exit = node.main_exit or exited
             if not exited.still_alive:
                 node.last_exit = exited
             self._changed.notify_all()
@@ -338,14 +313,6 @@ class GuardianClient:
             node = self._nodes.get(key)
         return self._link.send({"op": op, "node": node.number if node else 0})
 
-    def _node(self, key: str) -> _Node:
-        with self._changed:
-            if key not in self._nodes:
-                if self._link.ended:
-                    raise GuardianDied
-                raise KeyError(f"no node {key!r} was started")
-            return self._nodes[key]
-
     def _new_node(self, key: str) -> _Node:
         with self._changed:
             old = self._nodes.get(key)
@@ -361,14 +328,6 @@ class GuardianClient:
         if answer.get("left"):
             raise NodeSurvived(f"node {key!r} is not dead after SIGKILL: processes {answer['left'][:20]} remain")
         return bool(answer["alive"])
-
-    def _wait_exit(self, key: str, which: Callable[[_Node], Exit | None], timeout_s: float | None) -> Exit | None:
-        node = self._node(key)
-        with self._changed:
-            self._changed.wait_for(lambda: which(node) or self._link.ended, timeout_s)
-            if which(node) is None and self._link.ended:
-                raise GuardianDied
-            return which(node)
 
     def _marked(self, key: str, env: Mapping[str, str]) -> dict[str, str]:
         """The environment with the campaign's markers, by which a sweep recognises a process."""

@@ -138,10 +138,6 @@ class SlowDisks:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def supervisor_pid(self) -> int:
-        return self._process.pid
-
     def trap(self, node: str) -> dict[str, str]:
         """The filter with which the guardian starts this node (`GuardianClient.start(trap=…)`)."""
         return {"program": self._program, "door": _latin(os.fsencode(self._door)), "name": _latin(node.encode())}

@@ -31,7 +31,6 @@ def _of(*names: str) -> frozenset[str]:
 EVENTS, CONDITIONS = _of("Event", "Barrier"), _of("Condition")
 QUEUES = _of("Queue", "SimpleQueue", "JoinableQueue", "LifoQueue", "PriorityQueue") | {"queue.Queue"}
 SEMAPHORES, FUTURES = _of("Semaphore", "BoundedSemaphore"), _of("Future")
-THREADS = _of("Thread", "Process", "Timer") | {"multiprocessing.Process"}
 _WAITS = {
     "wait": EVENTS | CONDITIONS,
     "wait_for": CONDITIONS,
