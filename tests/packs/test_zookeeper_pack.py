@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -144,8 +145,20 @@ def test_a_client_tries_until_it_reaches_its_server_or_its_time_is_over(monkeypa
     assert next(answers, None) is None
 
 
+class WatchedCondition(threading.Condition):
+    """Tells when a thread begins to wait."""
+
+    def __init__(self, waits: Callable[[], None]) -> None:
+        super().__init__()
+        self._waits = waits
+
+    def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+        self._waits()
+        return super().wait_for(predicate, timeout)
+
+
 def test_nobody_is_at_anything_while_there_is_rest(all_begun: Any) -> None:
-    made, at_it, may_end = all_begun(late=False), threading.Event(), threading.Event()
+    made, at_it, may_end, asks = all_begun(late=False), threading.Event(), threading.Event(), threading.Event()
     done: list[int] = []
 
     def use() -> None:
@@ -154,13 +167,21 @@ def test_nobody_is_at_anything_while_there_is_rest(all_begun: Any) -> None:
             may_end.wait()
             done.append(number)
 
+    def waits() -> None:
+        if threading.current_thread() is not client:
+            may_end.set()  # rest has begun, while the client is at something
+        elif made._resting:
+            asks.set()
+
     client = threading.Thread(target=use)
+    made._changed = WatchedCondition(waits)
     client.start()
     at_it.wait()
-    threading.Timer(0.05, may_end.set).start()
     with made.rest():
         assert done == [0]
-        time.sleep(0.05)
+        asks.wait()
+        with made._changed:  # the client asks for its next round, and has left the lock to others
+            assert not made._busy
         assert done == [0]
     client.join()
     assert len(done) == len(course.STAGES) * course.ROUNDS

@@ -12,6 +12,7 @@ from tables import for_each
 
 from undermine.analysis.exposure.compared_limits import ObservedNumbers
 from undermine.model.columns import Columns
+from undermine.program import Limit, Term
 from undermine.program.arithmetic import evaluated
 from undermine.testing import event
 
@@ -122,5 +123,9 @@ def test_other_expressions_have_no_value(text: str) -> None:
 def test_numbers_of_a_target_may_be_anything() -> None:
     seen = ObservedNumbers()
     at = {"loc": "m:f#0", "stack": ("m:f#0",), "line": 5, "role": "server"}
+    limits = [Limit("m.py:5", (Term(1.0, "m", (5, 5), name),)) for name in "abcdef"]
     for text in ("", "[]", "{", '{"a": "b", "c": true, "d": 1e400, "e": null}', "[" * 100_000):
         seen.add(Columns.of([event("numbers", resource=text, **at)]))
+    assert not any(seen.limits("server", limit, str) for limit in limits)
+    seen.add(Columns.of([event("numbers", resource='{"f": 3}', **at)]))
+    assert [limit.terms[0].text for limit in limits if seen.limits("server", limit, str)] == ["f"], "a number counts"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from fake_tool import partition, say
 from own_peer import prepared, started
+from waiting import wait_until
+
+from undermine.model.codec import read_trace
 
 SLOW = {"fault": "delay", "delay_s": 0.4, "mode": "operation"}
 DROP = {"fault": "drop"}
@@ -484,7 +485,7 @@ def test_a_silent_partition_withholds_everything_until_it_heals(tool, any_python
             "[True, True]\n",
             "BlockingIOError OSError\n",
         ]
-        time.sleep(0.1)
+        wait_until(lambda: any(not e.end_ns for e in read_trace(tool.trace_dir)[0] if e.op == "net.recv"), what="a receive waits")
         tool.change_lasting([])
         assert target.stdout.readline() == "b'012end' b'answer' 1 b'1'\n"
 

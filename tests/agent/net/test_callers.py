@@ -11,17 +11,17 @@ SERVER = """
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     there, _ = listener.accept()
-    there.recv(10)
-    there.recv(10)
+    for _ in range(2):
+        there.recv(10)
+        there.send(b"got it")
     there.close()
 """
 CLIENT = """
-    import socket, sys, time
+    import socket
     client = socket.create_connection(("127.0.0.1", %s))
-    client.send(b"one")
-    time.sleep(0.2)
-    client.send(b"two")
-    time.sleep(0.2)
+    for text in (b"one", b"two"):
+        client.send(text)
+        client.recv(10)
 """
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
+import subprocess
 
 import pytest
 from bytes_moved import ASYNCIO, BLOCKING, CONTEXTS, PAIR, SENDS, assert_balanced, ledger, moved
-from fake_tool import partition
+from fake_tool import partition, say
 from free_ports import free_port
 
 from undermine.analysis.messages.pairing import pair
@@ -133,8 +132,7 @@ def test_bytes_withheld_by_a_partition_are_counted(make_tool):
         connection.sendall(b"answer")
         """
     )
-    client = one.start(
-        f"""
+    source = f"""
         import socket, sys, time
         while True:
             try:
@@ -145,34 +143,28 @@ def test_bytes_withheld_by_a_partition_are_counted(make_tool):
                 print("refused", flush=True)
         peer.sendall(b"first")
         print("sent", flush=True)
-        time.sleep(0.2)
+        sys.stdin.readline()
         peer.setblocking(False)
         assert peer.send(b"and second") == 10
+        print("withheld", flush=True)
         peer.setblocking(True)
         assert peer.recv(10) == b"answer"
         """
-    )
+    client = subprocess.Popen(**one.command(source, ""), stdin=subprocess.PIPE)
     assert client.stdout is not None
     assert client.stdout.readline() == "refused\n"
     one.change_lasting([])
     while client.stdout.readline() != "sent\n":
         pass
     one.change_lasting([partition()])
-    wait_a_little(client)
+    say(client)
+    assert client.stdout.readline() == "withheld\n"
     one.change_lasting([])
     sides = one.outcome(client).ok(), two.outcome(server).ok()
     (sent, received), (answered, arrived) = map(ledger, sides)
     assert sent == arrived
     assert answered == received
     assert [sum(sent.values()), sum(answered.values())] == [15, 6]
-
-
-def wait_a_little(client: Any) -> None:
-    """Long enough for the client to send the withheld bytes. If it is slower, it sends them later: the counts are the
-    same.
-    """
-    time.sleep(0.5)
-    assert client.poll() is None
 
 
 TORNADO = """
