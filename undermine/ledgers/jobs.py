@@ -96,10 +96,103 @@ class _Done(NamedTuple):
     read_ns: int
     unclear: str = ""
 
+    def often(self) -> list[Hashable]:
+        """The jobs that were done more than once."""
+        return [one for one, count in self.times.items() if count > 1]
+
     def without(self, wanted: Iterable[Hashable]) -> tuple[list[Hashable], list[Hashable]]:
         """The wanted jobs that were certainly not done, and those of which it is unknown."""
         missing = [one for one in wanted if not self.times[one]]
         return [one for one in missing if one not in self.perhaps], [one for one in missing if one in self.perhaps]
+
+
+class _Record(NamedTuple):
+    """The operations of a history that show which jobs were submitted and done."""
+
+    submit: str
+    run: str
+    outputs: str
+    expected: tuple[Hashable, ...]
+    job: Callable[[Op], Any]
+    replica: Callable[[Op], Any]
+    answer: Callable[[Op], Any]
+
+    def done(self, history: History) -> _Done:
+        if self.run:
+            return _executions([op for op in history if op.f == self.run], history, self.job)
+        answers = last_round(final_reads(history, self.outputs), lambda op: frozen(self.replica(op)))
+        return _results(answers, self.answer, self.outputs)
+
+    def submits(self, history: History) -> list[Op]:
+        return [op for op in history if self.submit and op.f == self.submit]
+
+    def wanted(self, history: History, read_ns: int) -> Iterable[Hashable]:
+        """The jobs that must be done when the results are read."""
+        submits = [op for op in self.submits(history) if op.status == "ok" and op.end_ns < read_ns]
+        if self.expected:
+            return self.expected if submits or not self.submit else ()
+        return dict.fromkeys(frozen(self.job(op)) for op in submits if op.phase == "workload")
+
+    def submits_by_job(self, history: History) -> dict[Hashable, list[Op]]:
+        """Empty if the jobs are given and not submitted. Raises if the history has neither submissions nor executions."""
+        submits = self.submits(history)
+        if self.submit or self.run:
+            need(submits or [op for op in history if op.f == self.run], self.submit or self.run)
+        return {} if self.expected else grouped(submits, self.job)
+
+
+class _Promise(NamedTuple):
+    """How often jobs are done, and which of them may be lost."""
+
+    times: Times
+    losses: Loss | None
+    what: str
+    record: _Record
+
+    def judge(self, view: RunView) -> Verdict:
+        found, by_job = self.record.done(view.history), self.record.submits_by_job(view.history)
+        clock = Clock(view)
+        submitted = {one: f" ({clock.described(ops[0])})" for one, ops in by_job.items()}
+
+        def fail(text: str, symptom: str, jobs: list[Hashable]) -> Verdict:
+            lines = [f"{word(one)}: {found.times[one]} times{submitted.get(one, '')}" for one in jobs]
+            return Verdict.fail(f"{counted(len(jobs), self.what)} {text}: {words(jobs)}", symptom, bounded(lines))
+
+        if self.times != "at least once" and (often := found.often()):
+            return fail("done more than once", f"{self.what} run twice", often)
+        if refused := [one for one in by_job if found.times[one] and all(op.status == "fail" for op in by_job[one])]:
+            return fail("done though refused", f"refused {self.what} run", refused)
+        if self.times == "at most once":
+            return Verdict.unknown(found.unclear) if found.unclear and self.record.outputs else Verdict.ok()
+        return Verdict.unknown(found.unclear) if found.unclear else self._judge_missing(view, found, by_job, fail)
+
+    def _judge_missing(
+        self,
+        view: RunView,
+        found: _Done,
+        by_job: dict[Hashable, list[Op]],
+        fail: Callable[[str, str, list[Hashable]], Verdict],
+    ) -> Verdict:
+        never, perhaps = found.without(self.record.wanted(view.history, found.read_ns))
+        permitted = self.losses.permitted(view, never, by_job) if self.losses else []
+        if wrong := [one for one in never if one not in permitted]:
+            return fail("never done", f"{self.what} never done", wrong)
+        if self.losses and len(permitted) > self.losses.jobs:
+            return fail(f"lost, and {self.losses.jobs} may be", f"too many {self.what}s lost", permitted)
+        if perhaps:
+            return Verdict.unknown(f"it is unknown whether these were done: {words(perhaps)}")
+        return Verdict.ok(notes=[f"a {self.what} was lost after a fault, as the ledger permits"] if permitted else ())
+
+    def settled(self, history: History) -> str:
+        """Why the jobs of this history are not all done yet; "" if they are."""
+        found = self.record.done(history)
+        if found.unclear:
+            return found.unclear
+        if self.record.outputs and self.times != "at least once" and (often := found.often()):
+            return f"present more than once: {words(often)}"  # one of two results may still be cleaned up
+        wanted = () if self.times == "at most once" else self.record.wanted(history, found.read_ns)
+        never, perhaps = found.without(wanted)
+        return f"not done yet: {words([*never, *perhaps])}" if never or perhaps else ""
 
 
 def runs_of_jobs(
@@ -127,64 +220,11 @@ def runs_of_jobs(
     _check_arguments(times, submit, run, outputs, expected)
     if losses and (times == "at most once" or expected or not submit):
         raise UserError('runs_of_jobs can permit losses= only for jobs of submit=, "at least once" or "exactly once"')
-    find_job = argument(job)
-    replica = optional(by, place)
-
-    def done(history: History) -> _Done:
-        if run:
-            return _executions([op for op in history if op.f == run], history, find_job)
-        answers = last_round(final_reads(history, outputs), lambda op: frozen(replica(op)))
-        return _results(answers, answer, outputs)
-
-    def wanted(history: History, read_ns: int) -> Iterable[Hashable]:
-        submits = [op for op in history if submit and op.f == submit and op.status == "ok" and op.end_ns < read_ns]
-        if expected:
-            return expected if submits or not submit else ()
-        return dict.fromkeys(frozen(find_job(op)) for op in submits if op.phase == "workload")
-
-    def judge(view: RunView) -> Verdict:
-        found, clock = done(view.history), Clock(view)
-        submits = [op for op in view.history if submit and op.f == submit]
-        if submit or run:
-            need(submits or [op for op in view.history if op.f == run], submit or run)
-        by_job = {} if expected else grouped(submits, find_job)
-        submitted = {one: f" ({clock.described(ops[0])})" for one, ops in by_job.items()}
-
-        def fail(text: str, symptom: str, jobs: list[Hashable]) -> Verdict:
-            lines = [f"{word(one)}: {found.times[one]} times{submitted.get(one, '')}" for one in jobs]
-            return Verdict.fail(f"{counted(len(jobs), what)} {text}: {words(jobs)}", symptom, bounded(lines))
-
-        if times != "at least once" and (often := [one for one, count in found.times.items() if count > 1]):
-            return fail("done more than once", f"{what} run twice", often)
-        if refused := [one for one in by_job if found.times[one] and all(op.status == "fail" for op in by_job[one])]:
-            return fail("done though refused", f"refused {what} run", refused)
-        if times == "at most once":
-            return Verdict.unknown(found.unclear) if found.unclear and outputs else Verdict.ok()
-        if found.unclear:
-            return Verdict.unknown(found.unclear)
-        never, perhaps = found.without(wanted(view.history, found.read_ns))
-        permitted = losses.permitted(view, never, by_job) if losses else []
-        if wrong := [one for one in never if one not in permitted]:
-            return fail("never done", f"{what} never done", wrong)
-        if losses and len(permitted) > losses.jobs:
-            return fail(f"lost, and {losses.jobs} may be", f"too many {what}s lost", permitted)
-        if perhaps:
-            return Verdict.unknown(f"it is unknown whether these were done: {words(perhaps)}")
-        return Verdict.ok(notes=[f"a {what} was lost after a fault, as the ledger permits"] if permitted else ())
-
-    def settled(history: History) -> str:
-        found = done(history)
-        if found.unclear:
-            return found.unclear
-        often = [one for one, count in found.times.items() if count > 1]
-        if outputs and often and times != "at least once":
-            return f"present more than once: {words(often)}"  # one of two results may still be cleaned up
-        never, perhaps = found.without(() if times == "at most once" else wanted(history, found.read_ns))
-        return f"not done yet: {words([*never, *perhaps])}" if never or perhaps else ""
-
+    record = _Record(submit, run, outputs, expected, argument(job), optional(by, place), answer)
+    promise = _Promise(times, losses, what, record)
     given = name or f"{submit or run or outputs}_{times.replace(' ', '_')}"
     at_most = bool(run) and times == "at most once"
-    return Ledger(given, judge, None if at_most else settled, lasting=at_most)
+    return Ledger(given, promise.judge, None if at_most else promise.settled, lasting=at_most)
 
 
 def _check_arguments(times: str, submit: str, run: str, outputs: str, expected: tuple[Hashable, ...]) -> None:

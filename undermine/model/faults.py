@@ -171,8 +171,8 @@ class FaultKind(msgspec.Struct, Generic[F], frozen=True, kw_only=True):
     describe: Callable[[F], str]
     """The words for plans and screens."""
     harm: Callable[[F, Point], str]
-    """What it does to a node that it hits at this point, as a verb: `stops`, `loses messages`. Kinds that do the same to a node
-    have the same words: findings are told apart by them."""
+    """The verb for its effect on a node that it hits at this point: `stops`, `loses messages`. Kinds with the same effect have
+    the same verb: findings are told apart by it."""
     usual_outage_s: Callable[[FaultLimits], float] | None
     """The duration that the user configured for its outages; 0: there is none. None: it isn't an outage that ends by itself."""
 
@@ -544,7 +544,7 @@ def failure_of(fault: Injection, point: Point) -> str:
 
 
 def harm_of(fault: Injection, point: Point) -> str:
-    """What it does to a node that it hits at this point, as a verb: `stops`, `loses messages`; "" for a hold."""
+    """The verb for its effect on a node that it hits at this point: `stops`, `loses messages`; "" for a hold."""
     return str(row_of(fault).harm(fault, point))
 
 

@@ -84,7 +84,7 @@ class Cofi:
         """How messages fail: the program gets an error and its connections are reset at the end; it gets no error and they
         arrive at the end; or packets are lost at the network."""
         cuts: tuple[Cut, ...] = ("node", "group", "out", "in")
-        """Who is cut off: one of the two nodes; it and all nodes with the same value; only what it sends, or receives."""
+        """The part that is cut: one of the two nodes; it and all nodes with the same value; only what it sends, or receives."""
         confidence: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
         """The least share of messages after which sender and receiver must agree about a variable."""
         invariant_cap: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100

@@ -13,7 +13,7 @@ import undermine.agent.wire.Config;
 /** The agent's description of itself: in its event file, and in its hello to the tool. */
 final class Introduction {
     static final String NAME = "jvm/1";
-    /** What this agent doesn't observe, and why. The tool shows these lines to users. */
+    /** The operations that this agent doesn't observe, and why. The tool shows these lines to users. */
     static final List<String> GAPS = Collections.unmodifiableList(Arrays.asList(
             "processes: starts and waits of child processes; pipes inside one process (java.nio.channels.Pipe, PipedInputStream)",
             "locks: conversions of a StampedLock (such as tryConvertToWriteLock) and its views (asReadLock)",

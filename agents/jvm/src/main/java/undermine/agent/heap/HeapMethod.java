@@ -26,7 +26,7 @@ public final class HeapMethod {
             + " LinkedBlockingDeque ArrayBlockingQueue PriorityBlockingQueue DelayQueue SynchronousQueue LinkedTransferQueue";
     private static final String ATOMIC = JUC + "atomic/Atomic";
 
-    /** What a method acts on. */
+    /** The part of an object that a method acts on. */
     enum Kind {
         /** The entry of its first argument. */
         KEY,
@@ -40,7 +40,7 @@ public final class HeapMethod {
         VALUE
     }
 
-    /** What a method does, by what it returns. */
+    /** The effect of a method, by its result. */
     enum Effect {
         READS,
         WRITES,

@@ -5,7 +5,7 @@ import undermine.agent.operations.Subject;
 import undermine.agent.record.AgentCore;
 import undermine.agent.wire.SharedState;
 
-/** What is known about a socket: its peer and the name of its connection. */
+/** A socket: its peer and the name of its connection. */
 public final class Connection {
     /** The subject of its operations, also for a listening socket. Null: not recorded. */
     final Subject subject;

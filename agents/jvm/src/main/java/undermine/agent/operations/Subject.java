@@ -1,6 +1,6 @@
 package undermine.agent.operations;
 
-/** What an operation acts on: its raw name (`resource`) and the template made from it (`target`). */
+/** The object of an operation: its raw name (`resource`) and the template made from it (`target`). */
 public final class Subject {
     public static final Subject NOTHING = new Subject("", "", false);
     /** Stands between target and content in the event file. */

@@ -26,7 +26,7 @@ public final class ValueInterpreter extends Interpreter<AbstractValue> {
             "toNanos", 1e-9, "toMicros", 1e-6, "toMillis", 1e-3, "toSeconds", 1.0, "toMinutes", 60.0,
             "NANOSECONDS", 1e-9, "MICROSECONDS", 1e-6, "MILLISECONDS", 1e-3, "SECONDS", 1.0, "MINUTES", 60.0);
 
-    /** What the interpreter asks about other classes. */
+    /** Answers the questions of the interpreter about other classes. */
     public interface Program {
         /** The class that declares this field, and its name: `a.b.C.field`. */
         String field(String owner, String name);
