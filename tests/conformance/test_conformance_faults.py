@@ -368,6 +368,29 @@ def test_healing_resets_the_connections_that_a_partition_with_errors_cut(bench: 
 
 
 @WAYS
+def test_healing_resets_the_connections_of_a_silent_partition_if_the_plan_says_so(bench: Bench, way: str) -> None:
+    """Neither bytes that a program has sent nor those that have arrived are delivered late."""
+    bench.plan(step(Partition(resets=True), at("net.send", PEER, "after")))
+    with bench.start(way) as target:
+        assert target.all(f"connect c {bench.peer_port}", f"connect d {bench.peer_port}") == ["ok", "ok"]
+        peer, other = bench.called(), bench.called()
+        other.sendall(b"unread")
+        assert target.do("send c one") == "ok"
+        target.tell("@sends send c two")
+        target.tell("@receives recv d 6")
+        bench.heal()
+        assert target.answer("receives") == "error ECONNRESET"
+        assert target.answer("sends") in ("ok", "error ECONNRESET"), "an agent may take the bytes and keep them"
+        assert target.all(f"connect e {bench.peer_port}", "send e new") == ["ok", "ok"]
+        assert receive(bench.called(), 3) == b"new"
+        assert peer.recv(9) == b"one"
+        for each in (peer, other):
+            with pytest.raises(ConnectionResetError):
+                each.recv(9)
+    bench.outcome().ok()
+
+
+@WAYS
 def test_a_partition_with_errors_ends_at_an_operation(bench: Bench, way: str) -> None:
     """The connect at which it ends works at once. A thread that has waited at an old connection wakes up."""
     bench.plan(

@@ -270,6 +270,22 @@ def test_the_end_of_a_lasting_fault_leaves_those_of_other_steps(fault: Fault) ->
     assert controller.lasting_of("n2") == []
 
 
+@pytest.mark.parametrize("fault", [Partition(resets=True), Partition(level="network", resets=True)])
+@pytest.mark.parametrize("at_healing", [True, False])
+def test_a_partition_without_errors_resets_its_connections_if_the_plan_says_so(fault: Partition, at_healing: bool) -> None:
+    controller = begun(fault, until=UNTIL)
+    controller.claim(claim(0, "n1"))
+    assert "reset" not in [item["kind"] for item in controller.lasting_of("n2")]
+    if at_healing:
+        controller.heal()
+    else:
+        new, over = NewGeneration(), EndFault(0, "n2")
+        told = controller.claim(claim(0, "n2", half="until"))[1]
+        assert told.index(new) < told.index(over), "agents know of the end before packets pass"
+    assert controller.lasting_of("n1") == [{"step": 0, "kind": "reset", "peers": ["n2", "n3"]}]
+    assert controller.lasting_of("n3") == [{"step": 0, "kind": "reset", "peers": ["n1"]}]
+
+
 @pytest.mark.parametrize("direction", ["both", "out", "in"])
 def test_the_end_of_a_partition_with_errors_resets_its_connections_for_the_rest_of_the_run(direction: Any) -> None:
     controller = begun(Partition(direction=direction, loss="error"), until=UNTIL)

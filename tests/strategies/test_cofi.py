@@ -357,8 +357,9 @@ def test_a_group_of_all_other_nodes_is_no_other_cut() -> None:
 def test_the_user_chooses_how_messages_fail() -> None:
     trace = gossip("NORMAL", "NORMAL", "LEFT")
     for loss, fault in {
-        "silent": Partition(("n1",), level="operation", loss="silent"),
-        "network": Partition(("n1",), level="network"),
+        "error": Partition(("n1",), level="operation", loss="error"),
+        "silent": Partition(("n1",), level="operation", loss="silent", resets=True),
+        "network": Partition(("n1",), level="network", resets=True),
     }.items():
         (plan, _) = plans(told(trace), Cofi.Options(cuts=("node",), loss=loss))  # type: ignore[arg-type]
         assert plan.steps[0].fault == fault

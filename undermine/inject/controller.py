@@ -188,6 +188,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 Answer = dict[str, Any]
 _NO: Answer = {"type": "no"}
+_RESET = "reset"
 
 
 class Controller:
@@ -239,7 +240,9 @@ class Controller:
 
     def heal(self) -> None:
         self.healed = True
-        self.lasting = [left for item in self.lasting for left in _left_by(item)]
+        left = [item for item in self.lasting if item.what["kind"] == _RESET]
+        in_force = [step for step, state in enumerate(self.states) if state == FIRED]
+        self.lasting = [*left, *(reset for step in in_force for reset in self._resets(step))]
 
     def fired(self) -> list[int]:
         return [step for step, state in enumerate(self.states) if state in (FIRED, OVER)]
@@ -311,11 +314,22 @@ class Controller:
     def _over(self, step: int) -> list[Instruction]:
         """Its fault is no longer in force on any node."""
         self.states[step] = OVER
-        if not any(item.step == step for item in self.lasting):
+        lasting = [*(item for item in self.lasting if item.step != step), *self._resets(step)]
+        if lasting == self.lasting:
             return [SetStep(step, OVER)]
-        ended = [left for item in self.lasting if item.step == step for left in _left_by(item)]
-        self.lasting = [*(item for item in self.lasting if item.step != step), *ended]
+        self.lasting = lasting
         return [SetStep(step, OVER), NewGeneration()]
+
+    def _resets(self, step: int) -> list[Lasting]:
+        """The entries that a partition leaves when it ends, if agents must reset the connections that it cut.
+
+        They stay for the rest of the run, for processes that learn of the end late.
+        """
+        fault = self.plan.steps[step].fault
+        if not isinstance(fault, Partition) or not fault.resets_connections:
+            return []
+        cut = lasting_partition(fault, self.claims[step].node, self._nodes)
+        return [Lasting(step, node, {"kind": _RESET, "peers": lost["peers"]}) for node, lost in cut.items()]
 
     def _nodes_hit(self, step: int) -> tuple[str, ...]:
         return nodes_of(self.plan.steps[step].fault) or (self.claims[step].node,)
@@ -339,18 +353,6 @@ class Controller:
             return []
         number = self._nodes.index(before.node) + 1 if before.node in self._nodes else 0  # 0: fired at a client
         return [BindStep(step, before.pid if same == "process" else number)]
-
-
-def _left_by(item: Lasting) -> list[Lasting]:
-    """The entry that remains when a fault ends: after a partition with errors, agents reset the connections that it cut.
-
-    It stays for the rest of the run, for processes that learn of the end late.
-    """
-    if item.what["kind"] == "reset":
-        return [item]
-    if item.what["kind"] == "partition" and item.what["loss"] == "error":
-        return [Lasting(item.step, item.node, {"kind": "reset", "peers": item.what["peers"]})]
-    return []
 
 
 def _moment(claim: Claim) -> Moment:

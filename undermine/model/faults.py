@@ -100,7 +100,8 @@ class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault")
 
     `out` loses only the messages that `nodes` send, `in` only those that they receive. At the level of operations the agents
     do it, and `loss` says whether programs get errors. At the level of the network the packets are lost. It ends after `lasts_s`;
-    without that, when the step ends or everything is healed.
+    without that, when the step ends or everything is healed. With `resets`, agents then reset the connections that it cut, so
+    that nothing is delivered late. After errors they always do.
     """
 
     nodes: tuple[str, ...] = ()
@@ -109,6 +110,11 @@ class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault")
     level: Level = "operation"
     loss: Loss = "silent"
     lasts_s: float | msgspec.UnsetType = msgspec.UNSET
+    resets: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def resets_connections(self) -> bool:
+        return bool(self.resets) or (self.level == "operation" and self.loss == "error")
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
@@ -323,7 +329,8 @@ def _describe_partition(fault: Partition) -> str:
     }
     how = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
     lasting = f" for up to {fault.lasts_s:g} s" if fault.lasts_s else ""
-    return f"partition {ways[fault.direction]}{lasting} ({fault.level}{how})"
+    ends = ", ends with resets" if fault.resets else ""
+    return f"partition {ways[fault.direction]}{lasting} ({fault.level}{how}{ends})"
 
 
 _KEPT = {

@@ -81,8 +81,8 @@ class Cofi:
         """[strategies.cofi]"""
 
         loss: Literal["error", "silent", "network"] = "error"
-        """How messages fail: the program gets an error and its connections are reset at the end; it gets no error and they
-        arrive at the end; or packets are lost at the network."""
+        """How messages fail: the program gets an error; it gets no error, and they wait; or packets are lost at the network. Its
+        connections are reset at the end."""
         cuts: tuple[Cut, ...] = ("node", "group", "out", "in")
         """The part that is cut: one of the two nodes; it and all nodes with the same value; only what it sends, or receives."""
         confidence: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
@@ -192,7 +192,10 @@ class Cofi:
 
     def _fault(self, cut: Cut, node: str, found: Disagreement) -> Partition:
         loss = self._options.loss
-        how = Partition(level="network") if loss == "network" else Partition(level="operation", loss=loss)
+        how = Partition(level="operation", loss="error")
+        if loss != "error":
+            how = Partition(level="network") if loss == "network" else Partition(level="operation", loss=loss)
+            how = msgspec.structs.replace(how, resets=True)
         nodes = found.sides[node] if cut == "group" else (node,)
         return msgspec.structs.replace(how, nodes=nodes, direction=cut if cut in ("out", "in") else "both")
 

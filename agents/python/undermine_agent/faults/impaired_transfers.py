@@ -212,6 +212,7 @@ class ImpairedTransfer:
         end = None if timeout is None else monotonic() + timeout
         data = _bytes(args[1])
         while _fileno(sock) >= 0:
+            impairments.in_force()  # resets the connection if that is due
             with impairments.lock:
                 connection = impairments.find(sock)
                 if connection is not None and self.op in connection.blackholes:
@@ -242,6 +243,7 @@ class ImpairedTransfer:
             return original(*args, **options)
         end = None if timeout is None else monotonic() + timeout
         while _fileno(sock) >= 0:
+            impairments.in_force()  # resets the connection if that is due
             connection = impairments.find(sock)
             if connection is not None and self.op in connection.blackholes:
                 impairments.end_blackholes(connection)

@@ -185,7 +185,7 @@ class Lasting(fast.base("Lasting", object)):  # type: ignore[misc]
         return self.state.healed and self.state.generation == self.generation
 
     def silences(self, op: str, subject) -> bool:
-        return not self.state.healed and silenced_by(self.entries, op, subject)
+        return not self._healed() and silenced_by(self.entries, op, subject)
 
 
 class Injector:

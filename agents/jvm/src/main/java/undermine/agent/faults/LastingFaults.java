@@ -131,7 +131,7 @@ public final class LastingFaults {
     /** True if a silent partition holds back the data of this operation. */
     boolean holds(Operation operation, Subject subject) {
         List<Map<String, Object>> now = entries;
-        if (now.isEmpty() || state.healed()) {
+        if (now.isEmpty() || isHealed()) {
             return false;
         }
         for (Map<String, Object> entry : now) {
