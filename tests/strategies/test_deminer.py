@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 from hand_made import MS, Trace
 
@@ -58,6 +60,23 @@ def test_a_crash_after_the_first_write_and_before_the_second_in_the_same_process
     assert candidate.plan.why == "after it changed file snapshot and before it changed file epoch"
     evidence = [str(each) for each in candidate.reasons[0].evidence]
     assert evidence[2] == "both are part of the handling of one message"
+
+
+def remote_score(*relays: str) -> float:
+    """m2 lets n1 write two files. Its second message comes through these nodes. The score of a crash between the two writes."""
+    trace = Trace()
+    trace.did("client.op", "put", node="client")
+    trace.message("m2", "n1", "ask", thread="one")
+    trace.did("file.write", "write_a", target="a", resource="/n1/a", thread="one")
+    for sender, receiver in itertools.pairwise(("m2", *relays, "n1")):
+        trace.message(sender, receiver, f"tell_{receiver}", thread="two" if receiver == "n1" else "T")
+    trace.did("file.write", "write_b", target="b", resource="/n1/b", thread="two")
+    found = [each for each in Deminer().propose(told(trace)) if sites(each.plan) == ("app:write_a#1", "app:write_b#1")]
+    return found[0].score
+
+
+def test_a_remote_activity_counts_less_the_farther_it_is_away() -> None:
+    assert remote_score() > remote_score("n3") > remote_score("n3", "n4")
 
 
 def test_every_pair_is_tried_once_before_any_is_tried_with_another_crash() -> None:

@@ -36,6 +36,8 @@ _TIERS: dict[Tier, tuple[float, str]] = {
     "remote": (0.0, "the messages that led to them come from one activity of another node"),
 }
 """The points that each kind of evidence adds to the score, and its words."""
+_HOP = 0.5
+"""The points that each further message between a remote activity and the operations costs."""
 _STORED = frozenset({"file", "key", "table"})
 _NOT_IN_FULL = (
     "the fault-free runs were not observed in full, since this campaign was begun without the strategy: fewer operations are "
@@ -199,6 +201,7 @@ def _is_acknowledged_first(pair: RelatedSites) -> bool:
 def _promise(pair: RelatedSites, read: frozenset[Resource]) -> float:
     """How promising a crash is: by evidence, by how different the destinations are, and by what recovery reads."""
     score = max(_TIERS[tier][0] for tier in pair.tiers) + (len(pair.tiers) > 1)
+    score -= _HOP * (pair.hops - 1) if pair.tiers == ("remote",) else 0.0
     score += _difference(pair)
     score += sum(any(_resource(each) in read for each in shown.destinations if each.kind in _STORED) for shown in pair[:2])
     return score + pair.serving

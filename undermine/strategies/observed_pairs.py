@@ -56,6 +56,8 @@ class RelatedSites(NamedTuple):
     one_process: bool
     serving: bool
     """Did it happen while clients were served?"""
+    hops: int = 0
+    """Remote: how many messages the common activity is away; 0 without this evidence."""
 
     @property
     def trigger(self) -> Then:
@@ -93,6 +95,7 @@ class _ObservedRun:
             nth_second=self._occurrences.count(second, first),
             one_process=int(self.columns.process[first]) == int(self.columns.process[second]),
             serving=first >= self.origins.served_from,
+            hops=pair.hops,
         )
 
     def _shown(self, stored: Storage) -> Shown:
@@ -149,6 +152,7 @@ def _joined(group: Sequence[RelatedSites]) -> RelatedSites:
     return min(group, key=_uncertainty)._replace(
         tiers=tuple(tier for tier in TIERS if tier in tiers),
         common=next((each.common for each in group if each.common), ""),
+        hops=min((each.hops for each in group if each.hops), default=0),
         times=len({(each.first.run, each.first.row, each.second.row) for each in group}),
     )
 

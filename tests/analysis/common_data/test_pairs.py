@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from story import Story
 
 from undermine.analysis.common_data.moved_data import moved_data
@@ -120,6 +121,34 @@ def test_messages_of_one_remote_activity_relate_what_they_led_to() -> None:
         write(story, name.upper(), name, thread=name)
     messages = [(name, f"{name} came") for name in ("one", "two")]
     assert ("remote", "ONE", "TWO") in pairs(story, *messages)
+
+
+def relayed(*relays: int) -> dict[tuple[str, str], int]:
+    """An activity of n2 sends two messages. The first one reaches n1 directly, the second one through these further nodes.
+    Returns the pairs of n1's operations that are remote, with their hops."""
+    story = Story()
+    messages = []
+    for name, ways in (("one", ()), ("two", relays)):
+        story.did(f"{name} from 2", "net.send", f"{name}2", pid=2)
+        for sender, node in zip((2, *ways), ways, strict=False):
+            story.did(f"{name} at {node}", "net.recv", pid=node)
+            story.did(f"{name} from {node}", "net.send", f"{name}{node}", pid=node)
+            messages.append((f"{name} from {sender}", f"{name} at {node}"))
+        story.did(f"{name} came", "net.recv", thread=name)
+        messages.append((f"{name} from {(2, *ways)[-1]}", f"{name} came"))
+        write(story, name.upper(), name, thread=name)
+    analysis = story.analysed(*messages)
+    found = [pair for pair in related(Origins(analysis), moved_data(analysis)) if pair.tier == "remote"]
+    return {(story.name(pair.first.row), story.name(pair.second.row)): pair.hops for pair in found}
+
+
+@pytest.mark.parametrize(("relays", "hops"), [((), 1), ((3,), 2), ((3, 4), 3)])
+def test_a_remote_activity_may_be_some_messages_away(relays: tuple[int, ...], hops: int) -> None:
+    assert relayed(*relays)["ONE", "TWO"] == hops
+
+
+def test_a_remote_activity_that_is_far_away_does_not_count() -> None:
+    assert ("ONE", "TWO") not in relayed(3, 4, 5)
 
 
 def test_operations_that_overlap_have_no_moment_between_them() -> None:

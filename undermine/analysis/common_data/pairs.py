@@ -5,7 +5,7 @@ Each pair says on which evidence, its *tier*:
 - `label`: both were made from the same bytes, which the node read or received; or which another node did, and sent on.
 - `value`: both operations contain the same text or number, and few other operations do.
 - `activity`: both are part of the handling of one message.
-- `remote`: one activity of another node sent the messages that led to them.
+- `remote`: one activity of another node sent the messages that led to them, or messages that led to these.
 
 For each second operation and each tier, only the latest first operation counts. So there are at most as many pairs in a tier as
 operations, and a crash between the two is near to both.
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from undermine.analysis.common_data.activities import Activities
@@ -29,6 +31,8 @@ TIERS: tuple[Tier, ...] = ("label", "value", "activity", "remote")
 Tokens = Mapping[int, frozenset[str]]
 """By row: digests of the texts and numbers that the operation moved or named."""
 
+HOPS_MAX = 3
+"""An activity that is more messages away from an operation says nothing about its data."""
 _FEW = 20
 _FEW_SHARE = 0.03
 """A token that occurs in more operations than `_FEW`, and in more than this share of all, says nothing about common data."""
@@ -42,6 +46,8 @@ class Pair(NamedTuple):
     tier: Tier
     common: frozenset[str] = frozenset()
     """By value: the common tokens."""
+    hops: int = 0
+    """Remote: the number of messages, one after the other, from the common activity to the farther one of the two operations."""
 
 
 def related(origins: Origins, data: MovedData) -> list[Pair]:
@@ -55,9 +61,8 @@ def related(origins: Origins, data: MovedData) -> list[Pair]:
     def by_activity(one: Storage) -> list[Hashable]:
         return [(node[one.row], activities.of(one.row))]
 
-    def by_sender(one: Storage) -> list[Hashable]:
-        sent = _sent_by(origins, activities.of(one.row)[0])
-        return [(node[one.row], node[sent], activities.of(sent))] if sent >= 0 else []
+    def by_sender(one: Storage, hops: int) -> list[Hashable]:
+        return [(node[one.row], node[sent], activities.of(sent)) for sent in islice(_senders(origins, activities, one.row), hops)]
 
     def by_value(one: Storage) -> list[Hashable]:
         return [(node[one.row], token) for token in tokens.get(one.row, frozenset()) & rare]
@@ -70,10 +75,20 @@ def related(origins: Origins, data: MovedData) -> list[Pair]:
     found += [Pair(first, second, "label") for first, second in _latest(origins, operations, by_label)]
     for first, second in _latest(origins, operations, by_value):
         found.append(Pair(first, second, "value", tokens[first.row] & tokens[second.row] & rare))
-    for first, second in _latest(origins, operations, by_sender):
-        if (first.row, second.row) not in known:
-            found.append(Pair(first, second, "remote"))
+    for hops in range(1, HOPS_MAX + 1):
+        for first, second in _latest(origins, operations, partial(by_sender, hops=hops)):
+            if (first.row, second.row) not in known:
+                known.add((first.row, second.row))
+                found.append(Pair(first, second, "remote", hops=hops))
     return found
+
+
+def _senders(origins: Origins, activities: Activities, row: int) -> Iterator[int]:
+    """The message of another node that began the operation's activity, the one that began its sender's activity, and so on."""
+    sent = _sent_by(origins, activities.of(row)[0])
+    while sent >= 0:
+        yield sent
+        sent = _sent_by(origins, activities.of(sent)[0])
 
 
 def _rare(tokens: Tokens) -> frozenset[str]:
