@@ -10,8 +10,8 @@ from hand_made import MS, Trace
 from undermine.model.columns import Columns
 from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import POWER_LOSS, Crash, PowerLoss, Reboot
-from undermine.model.plan import At, Plan, Then
-from undermine.model.point import Point, client_point
+from undermine.model.plan import At, Plan, Then, point_at
+from undermine.model.point import REST, Point, client_point, phase_point
 from undermine.protocols import History, PastRun, Profile, asked_by
 from undermine.strategies.deminer import Deminer
 from undermine.testing import CAPABILITIES, history
@@ -161,6 +161,22 @@ def test_a_client_that_is_answered_too_early_comes_before_other_messages() -> No
     assert "a client has the answer before the data is stored" in str(best.reasons[0])
 
 
+def test_a_pair_with_a_frequent_first_operation_is_not_hit_while_the_node_starts() -> None:
+    """n1 writes a log and a state again and again while it starts, and once more for a client."""
+    trace = Trace()
+    for _ in range(5):
+        trace.did("file.list", "load")  # the first operation is counted only between two of these
+        stored(trace, "log", "state")
+    trace.did("client.op", "put", node="client")
+    trace.message("m2", "n1", "ask")
+    stored(trace, "log", "state")
+    plans = [candidate.plan for candidate in Deminer().propose(told(trace))]
+    triggers = {plan.steps[0].trigger for plan in plans if point_at(plan.steps[0].trigger).get("loc") == "app:write_state#1"}
+    (trigger,) = triggers
+    assert isinstance(trigger, Then)
+    assert (trigger.first.point, trigger.second.nth, trigger.second.place) == (phase_point(REST), 1, "before")
+
+
 def test_as_a_next_step_it_counts_from_the_fault_before() -> None:
     trace = handled("a", "b")
     stored(trace, "a", "b")
@@ -215,8 +231,9 @@ def test_it_follows_data_only_if_the_user_asks_for_it_and_while_it_learns() -> N
     assert "labels" not in asked_by(strategy)
 
 
-def test_an_operation_that_was_seen_often_is_counted_from_the_first_one() -> None:
-    trace = handled()
+def test_an_operation_that_a_starting_node_does_often_is_counted_from_the_first_one() -> None:
+    trace = Trace()
+    trace.message("m2", "n1", "ask")
     for _ in range(6):
         stored(trace, "log")
     stored(trace, "index")

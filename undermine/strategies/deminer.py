@@ -21,7 +21,7 @@ from undermine.analysis.conflicts.accesses import Resource
 from undermine.analysis.exposure.exposure import Spot
 from undermine.analysis.possible_faults import injectable
 from undermine.model.faults import Crash, PowerLoss, Reboot, nodes_of
-from undermine.model.plan import Plan, Step, Then
+from undermine.model.plan import Plan, Step
 from undermine.model.point import CLIENT
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason, merged
 from undermine.protocols import History, PastRun
@@ -87,17 +87,12 @@ class Deminer:
         self._tell(pairs)
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
-        """Yield the candidates; with a run, those whose second operation it showed after its last fault."""
-        shown = None if after is None else {Spot.of(point) for point in history.profile(after.id).after}
-        for candidate in self._candidates(self.pairs(history), history):
-            (step,) = candidate.plan.steps
-            trigger = step.trigger
-            if shown is None or not isinstance(trigger, Then):
-                yield candidate
-            elif Spot.of(trigger.second.point) in shown and Spot.of(trigger.first.point) in shown:
-                first = msgspec.structs.replace(trigger.first, nth=1)
-                next_one = msgspec.structs.replace(step, trigger=msgspec.structs.replace(trigger, first=first))
-                yield msgspec.structs.replace(candidate, plan=msgspec.structs.replace(candidate.plan, steps=(next_one,)))
+        """Yield the candidates; with a run, those of pairs that it showed after its last fault, counted from that fault on."""
+        pairs = self.pairs(history)
+        if after is not None:
+            shown = {Spot.of(point) for point in history.profile(after.id).after}
+            pairs = [pair._replace(nth_first=1) for pair in pairs if {pair.first.spot, pair.second.spot} <= shown]
+        yield from self._candidates(pairs, history)
 
     # --- predictions
 

@@ -21,7 +21,7 @@ from undermine.analysis.reading.occurrences import RARE, Occurrences
 from undermine.analysis.reading.rows import observed_in_full
 from undermine.model.columns import Columns
 from undermine.model.plan import At, Then
-from undermine.model.point import CLIENT, Point, point_of
+from undermine.model.point import CLIENT, REST, Point, phase_point, point_of
 
 
 class Shown(NamedTuple):
@@ -58,10 +58,21 @@ class RelatedSites(NamedTuple):
     """Did it happen while clients were served?"""
     hops: int = 0
     """Remote: how many messages the common activity is away; 0 without this evidence."""
+    nth_served: int = 0
+    """Which occurrence of the second call site in its process it is, counted from the first operation of a client; 0 if the first
+    operation came before that."""
+
+    @property
+    def is_found_again(self) -> bool:
+        """Does another run find the same occurrence again?"""
+        return self.nth_first <= RARE or 0 < self.nth_served <= RARE
 
     @property
     def trigger(self) -> Then:
-        """After the first operation, before the second one."""
+        """After the first operation, before the second one. If the first one is too frequent to be counted, the second one alone
+        is counted, from the first operation of a client on."""
+        if self.nth_first > RARE and self.is_found_again:
+            return Then(At(phase_point(REST)), At(self.second.spot.point, "before", self.nth_served))
         nth = self.nth_first if self.nth_first <= RARE else 1
         first, second = At(self.first.spot.point, "after", nth), At(self.second.spot.point, "before", self.nth_second)
         return Then(first, second, same="process" if self.one_process else "node")
@@ -96,6 +107,7 @@ class _ObservedRun:
             one_process=int(self.columns.process[first]) == int(self.columns.process[second]),
             serving=first >= self.origins.served_from,
             hops=pair.hops,
+            nth_served=self._occurrences.count(second, self.origins.served_from - 1) if first >= self.origins.served_from else 0,
         )
 
     def _shown(self, stored: Storage) -> Shown:
@@ -159,4 +171,4 @@ def _joined(group: Sequence[RelatedSites]) -> RelatedSites:
 
 def _uncertainty(each: RelatedSites) -> tuple[bool, bool, int, int]:
     """How hard it is to find the occurrence again. One while clients are served is worth more than one of a starting node."""
-    return each.nth_first > RARE, not each.serving, each.nth_first, each.nth_second
+    return not each.is_found_again, not each.serving, each.nth_first, each.nth_second
