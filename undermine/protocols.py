@@ -39,6 +39,8 @@ class PointSeen(msgspec.Struct, frozen=True):
     """Did it occur at least once other than as the continuation of a read?"""
     frames: tuple[str, ...] = ()
     """The functions of its call stack, innermost first."""
+    rank: int = 0
+    """Its rank among the points since the last fault, from 1, by their first occurrence since then; 0 if there is none."""
 
 
 class PastRun(msgspec.Struct, frozen=True):
@@ -107,6 +109,9 @@ def recovery(shown: Iterable[_Shown], usual: AbstractSet[_Shown]) -> frozenset[_
 
 Frames = Callable[[Point], tuple[str, ...]]
 """The functions of a point's call stack, innermost first."""
+ShownBefore = Callable[[int, str], frozenset[Point]]
+"""By run and id of a point: the points that the run showed since its last fault and before the first occurrence of that point
+since then; none if it didn't occur or if the order isn't known."""
 
 
 def functions_of(points: Iterable[Point], frames: Frames) -> frozenset[str]:
@@ -126,6 +131,8 @@ class Experiment(msgspec.Struct, frozen=True):
     """The id of its plan."""
     is_rerun: bool = False
     """It confirms another run. It counts only for what all runs of the plan share."""
+    prefixes: tuple[str, ...] = ()
+    """The ids of the plans with only its first steps, shortest first."""
 
 
 SCRIPT = "__main__"

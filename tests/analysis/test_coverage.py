@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from rounds import written
 
@@ -14,9 +15,10 @@ from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
 from undermine.model.run import RunRecord, RunStatus
-from undermine.policies.plan_view import profiles_of
+from undermine.policies.plan_view import StoredProfiles, profiles_of
 from undermine.protocols import Experiment, PointSeen, recovery
-from undermine.store.database import CampaignStore, FiredStep
+from undermine.store.database import CampaignStore
+from undermine.store.fired import FiredStep
 from undermine.testing import point
 
 A, B, C = (point(loc=f"app:{name}#1") for name in "abc")
@@ -215,11 +217,54 @@ def test_the_gain_of_each_run_is_corrected_too() -> None:
     assert made.gains == {7: ("random", 1), 8: ("other", 2), 9: ("other", 0)}
 
 
+# --- runs of longer plans
+
+
+def longer(*fired: Point, shows: tuple[Point, ...] = (), first: str = "p", is_rerun: bool = False) -> Experiment:
+    """An experiment with two steps, the first of which is the step of plan `first`."""
+    made = experiment(*fired, shows=shows, is_rerun=is_rerun)
+    return msgspec.structs.replace(made, prefixes=(first,))
+
+
+def compared(*experiments: Experiment, before: tuple[Point, ...] = (REPAIR, ELECT)) -> tuple[str, ...]:
+    """The functions of the class of plan `p`, whose run 1 shows these points before it reaches B."""
+    made = Coverage(KNOWN, KNOWN, functions, lambda run, at: frozenset(before) if (run, at) == (1, B.id) else frozenset())
+    for one in experiments:
+        made.add(one)
+    return tuple(sorted(made._shared["p", ((A.id, "crash"),)].functions))
+
+
+ONE = experiment(A, shows=(REPAIR, ELECT), plan="p")
+
+
+@pytest.mark.parametrize("is_rerun", [False, True])
+def test_a_run_of_a_longer_plan_shows_that_a_function_was_chance(is_rerun: bool) -> None:
+    two = longer(A, B, shows=(REPAIR2,), is_rerun=is_rerun)
+    assert compared(ONE, two) == compared(two, ONE) == ("app:repair",)
+    assert compared(ONE, longer(A, B, shows=(REPAIR, ELECT))) == ("app:elect", "app:repair")
+
+
+def test_functions_after_the_point_of_the_next_fault_are_not_expected_in_a_longer_run() -> None:
+    assert compared(ONE, longer(A, B), before=(REPAIR,)) == ("app:elect",)
+    assert compared(ONE, longer(A, C)) == ("app:elect", "app:repair"), "the shorter plan never reached that point"
+
+
+def test_longer_plans_that_began_elsewhere_are_not_compared() -> None:
+    others = longer(A2, B), longer(B, A), longer(A, B, first="q")
+    assert compared(ONE, *others) == ("app:elect", "app:repair")
+
+
+def test_a_run_whose_second_fault_did_not_fire_is_a_run_of_the_first_step() -> None:
+    half = longer(A, shows=(REPAIR, AGAIN))
+    assert compared(ONE, half) == compared(half, ONE) == ("app:repair",)
+    assert counted(ONE, longer(A, shows=(REPAIR, ELECT, point(loc="app:chance#1")))).reached.recovery_classes == 1
+
+
 # --- from a store
 
 
 def seen(*points: Point) -> list[PointSeen]:
-    return [PointSeen(at, 1, 1, order, frames=functions(at)) for order, at in enumerate(points)]
+    return [PointSeen(at, 1, 1, order, frames=functions(at), rank=order + 1) for order, at in enumerate(points)]
 
 
 def ran(store: CampaignStore, strategy: str, plan: Plan, *points: Point, status: RunStatus = "fired") -> int:
@@ -265,7 +310,7 @@ def test_a_stored_campaign_is_counted_as_it_went(tmp_path: Path) -> None:
     )
     (one,) = store.experiments(last)
     plan, fired = crash(A, REPAIR), ((A.id, "{}"), (REPAIR.id, "{}"))
-    assert one == Experiment(last, "other", fired, frozenset({REPAIR, REPAIR2}), plan.id)
+    assert one == Experiment(last, "other", fired, frozenset({REPAIR, REPAIR2}), plan.id, prefixes=(crash(A).id,))
     store.close()
 
 
@@ -277,6 +322,38 @@ def test_it_is_the_recovery_that_policies_are_told_of(tmp_path: Path) -> None:
     profiles = profiles_of(store.past_runs(), store.profile, store.baseline_profile(), frames, where)
     (one,) = store.experiments(run)
     assert one.recovery == profiles.recovery_path(crash(A)) == recovery({A, REPAIR, AGAIN}, {A, B})
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("second", "also", "functions_shared"),
+    [(B, (), {"app:repair"}), (B, (ELECT,), {"app:repair", "app:elect"}), (C, (), {"app:repair", "app:elect"})],
+)
+def test_a_longer_plan_narrows_the_class_of_its_first_steps_for_coverage_and_policies(
+    tmp_path: Path, second: Point, also: tuple[Point, ...], functions_shared: set[str]
+) -> None:
+    store = CampaignStore(tmp_path / "c")
+    ran(store, "baseline", Plan(), A, B, C)
+    ran(store, "random", crash(A), REPAIR, ELECT, B)
+    ran(store, "prefail", crash(A, second), REPAIR, second, *also)
+    shared = coverage_of(store)._shared[crash(A).id, ((A.id, "{}"),)]
+    assert shared.functions == functions_shared
+    profiles = StoredProfiles(lambda: store)
+    assert profiles.recovery_functions(crash(A)) == functions_shared
+    assert {at["loc"].partition("#")[0] for at in profiles.recovery_path(crash(A))} == functions_shared
+    assert {at["loc"].partition("#")[0] for at in profiles.recovery_path(crash(A), "loc")} == functions_shared
+    store.close()
+
+
+def test_a_run_that_did_not_reach_its_second_step_narrows_the_recovery_of_the_first_for_policies(tmp_path: Path) -> None:
+    store = CampaignStore(tmp_path / "c")
+    ran(store, "baseline", Plan(), A)
+    ran(store, "random", crash(A), REPAIR, ELECT)
+    (slot,) = store.write_round("prefail", [crash(A, C)])
+    record = RunRecord(store.begin_run(slot), slot.plan, "not_fired")
+    store.finish_run(slot, record, (), "", seen(REPAIR), [FiredStep(0, A.id, "crash", "{}")])
+    assert StoredProfiles(lambda: store).recovery_path(crash(A)) == {REPAIR}
+    assert coverage_of(store).reached.recovery_functions == ("app:repair",)
     store.close()
 
 

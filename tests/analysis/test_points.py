@@ -38,6 +38,13 @@ def test_points_that_appear_at_the_same_moment_are_always_ranked_alike() -> None
     assert seen_in(*events) == seen_in(*events[::-1])
 
 
+def test_points_are_also_ranked_by_their_first_occurrence_since_the_last_fault() -> None:
+    events = [event(loc=f"m:{name}#1", t_ns=t_ns) for name, t_ns in (("a", 1), ("b", 2), ("b", 12), ("c", 11), ("a", 14))]
+    assert {s.point["loc"]: s.rank for s in seen_in(*events, since_ns=10)} == {"m:c#1": 1, "m:b#1": 2, "m:a#1": 3}
+    assert [s.rank for s in seen_in(*events, since_ns=13)] == [1, 0, 0]
+    assert [s.rank for s in seen_in(*events)] == [0, 0, 0], "there was no fault"
+
+
 def test_a_point_that_occurs_only_after_healing_does_not_count() -> None:
     before, at, after = event(t_ns=99), event(loc="a:b#1", t_ns=100), event(t_ns=101)
     (only,) = seen_in(before, at, after, healed_ns=100)

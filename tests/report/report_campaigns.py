@@ -18,7 +18,8 @@ from undermine.model.plan import At, Place, Plan, Step, final_at
 from undermine.model.point import Point, point_of
 from undermine.model.run import NodeExit, NodeInfo, Op, OpStatus, Receipt, RunRecord, Timing, Verdict
 from undermine.protocols import PointSeen
-from undermine.store.database import CampaignStore, FiredStep
+from undermine.store.database import CampaignStore
+from undermine.store.fired import FiredStep
 from undermine.store.rundir import RunDir, save_record
 
 T0 = 1_000_000_000_000

@@ -27,7 +27,8 @@ from undermine.model.predictions.landings import LandedStep
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, Receipt, RunRecord, RunStatus, Symptom, Timing, Verdict
 from undermine.protocols import Dropped, Experiment, PointSeen
-from undermine.store.database import CampaignStore, FiredStep, Slot
+from undermine.store.database import CampaignStore, Slot
+from undermine.store.fired import FiredStep
 from undermine.store.schema import SCHEMA_VERSION
 from undermine.testing import point
 

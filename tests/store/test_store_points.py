@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from rounds import written
 
@@ -125,6 +127,26 @@ def test_two_concurrent_sessions_see_each_others_points(store: CampaignStore) ->
     three = profiled(store, shows(C, 0), shows(A, 1))
     assert (store.profile(two).points, beside.profile(three).points) == ({C}, {A, C})
     beside.close()
+
+
+def test_points_before_another_one_are_known_by_their_ranks(store: CampaignStore) -> None:
+    ranks = {A: 2, B: 1, C: 3}
+    run = profiled(store, *(msgspec.structs.replace(shows(at, 0), rank=rank) for at, rank in ranks.items()))
+    unranked = profiled(store, shows(A, 0), shows(B, 1))
+    assert store.shown_before(run, C.id) == {A, B}
+    assert store.shown_before(run, A.id) == {B}
+    assert store.shown_before(run, B.id) == store.shown_before(run, "unknown") == frozenset()
+    assert store.shown_before(unranked, B.id) == store.shown_before(99, B.id) == frozenset()
+
+
+def test_a_profile_of_an_earlier_version_has_no_ranks(store: CampaignStore) -> None:
+    run = profiled(store, *(msgspec.structs.replace(shows(at, 0), rank=rank) for rank, at in enumerate((A, B), 1)))
+    ((packed,),) = store._all("SELECT packed FROM profiles WHERE run = ?", run)
+    older = zlib.compress(msgspec.msgpack.encode(msgspec.msgpack.decode(zlib.decompress(packed))[:4]))
+    with store._change() as db:
+        db.execute("UPDATE profiles SET packed = ? WHERE run = ?", (older, run))
+    assert store.profile(run).points == {A, B}
+    assert store.shown_before(run, B.id) == frozenset()
 
 
 def test_profiles_of_many_runs_take_little_space(store: CampaignStore) -> None:

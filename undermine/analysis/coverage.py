@@ -4,8 +4,9 @@ The fault-free runs show the points and source locations at which a fault can fi
 it only shows itself in runs with a fault. The *recovery path* of a run is the set of points that it showed and no fault-free run
 did. Two plans share a *recovery class* if the same functions are on their paths and in no fault-free run. If a plan has run
 several times and its faults fired at the same points, only functions that all of these runs share count, so that chance makes
-no class. While new classes appear, more runs pay off. If none has appeared for a long time, more runs of the same kind will
-show little.
+no class. A run of a longer plan is a re-run of its first steps too, up to its next fault: a function is chance if the shorter
+plan showed it before the point of that fault, and the longer run never did. While new classes appear, more runs pay off. If none
+has appeared for a long time, more runs of the same kind will show little.
 
 A class counts as soon as one run has shown it. Re-runs correct it, also in the numbers of the past.
 
@@ -17,12 +18,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from undermine.model.point import Point
-from undermine.protocols import Experiment, Frames, Profile, functions_of
+from undermine.protocols import Experiment, Frames, Profile, ShownBefore, functions_of
 
 Names = frozenset[str]
 """A class of recovery paths: the functions, or the source locations, that they have in common."""
@@ -104,12 +105,26 @@ class _Counted:
         """Source locations, with the number of the experiment that reached each first."""
 
 
+_Landed = tuple[str, tuple[tuple[str, str], ...]]
+"""The id of a plan, and where its steps fired."""
+
+
+class _Longer(NamedTuple):
+    """A run of a longer plan: the id of the point at which its next fault fired, and the names of its recovery."""
+
+    point: str
+    functions: Names
+    locations: Names
+
+
 class _Shared:
     """The recovery that all runs of one plan share, among runs whose faults fired at the same points."""
 
-    def __init__(self, first: int, functions: Names, locations: Names) -> None:
+    def __init__(self, first: int, experiment: Experiment, functions: Names, locations: Names) -> None:
         self.first = first
         """The number of the first of these experiments."""
+        self.run = experiment.run
+        self.recovery = experiment.recovery
         self.functions = functions
         self.locations = locations
         self.strategies: list[str] = []
@@ -119,17 +134,28 @@ class _Shared:
         self.functions &= functions
         self.locations &= locations
 
+    def drop(self, functions: Names, locations: Names) -> None:
+        self.functions -= functions
+        self.locations -= locations
+
 
 class Coverage:
     """Counts experiments, one after the other. Not safe for several threads."""
 
-    def __init__(self, known: Iterable[Point], usual: Iterable[Point] = (), frames: Frames = lambda _: ()) -> None:
+    def __init__(
+        self,
+        known: Iterable[Point],
+        usual: Iterable[Point] = (),
+        frames: Frames = lambda _: (),
+        shown_before: ShownBefore = lambda run, point: frozenset(),
+    ) -> None:
         """`known` are the points of fault-free runs at which a fault can fire, `usual` all of their points."""
         known, usual = tuple(known), tuple(usual)
         self._locations = {point.id: point.get("loc") for point in known}
         self._usual_locations = {point.get("loc") for point in (*known, *usual)}
         self._usual_functions = functions_of((*known, *usual), frames)
         self._frames = frames
+        self._shown_before = shown_before
         self._all = _Counted()
         self._by_strategy: dict[str, _Counted] = {}
         self._pairs: set[tuple[str, str]] = set()
@@ -139,15 +165,19 @@ class Coverage:
         self._looked_at: dict[Point, _Seen] = {}
         self._in_recovery: dict[Point, _Seen] = {}
         """The points that experiments showed, without those of re-runs alone."""
-        self._shared: dict[tuple[str, tuple[tuple[str, str], ...]], _Shared] = {}
-        """By plan and fired steps, in the order of their first experiments."""
+        self._shared: dict[_Landed, _Shared] = {}
+        """In the order of their first experiments."""
+        self._longer: dict[_Landed, list[_Longer]] = {}
+        """The runs of longer plans whose first steps fired there."""
         self._counted: list[tuple[int, str]] = []
         """The run and the strategy of each experiment."""
 
     def add(self, experiment: Experiment) -> None:
         """Count a finished run. Without a fault that took effect there is nothing to recover from."""
+        if experiment.fired:
+            self._compare_with_shorter(experiment)
         if experiment.is_rerun:
-            if shared := self._shared.get((experiment.plan, experiment.fired)):
+            if shared := self._shared.get(_landed(experiment)):
                 shared.narrow(*_names([self._look_at(point) for point in experiment.recovery]))
             return
         own = self._by_strategy.setdefault(experiment.strategy, _Counted())
@@ -171,15 +201,34 @@ class Coverage:
     def _add_recovery(self, experiment: Experiment) -> None:
         seen = [self._look_at(point) for point in experiment.recovery]
         self._in_recovery.update((one.point, one) for one in seen)
-        key = (experiment.plan, experiment.fired)
+        key = _landed(experiment)
         names = _names(seen)
         shared = self._shared.get(key)
         if shared is None:
-            shared = self._shared[key] = _Shared(self._all.runs, *names)
+            shared = self._shared[key] = _Shared(self._all.runs, experiment, *names)
+            for longer in self._longer.get(key, ()):
+                self._drop_chance(shared, longer)
         else:
             shared.narrow(*names)
         if experiment.strategy not in shared.strategies:
             shared.strategies.append(experiment.strategy)
+
+    def _compare_with_shorter(self, experiment: Experiment) -> None:
+        """Count the run as a re-run of each plan with only its first steps, up to its next fault."""
+        names = _names([self._look_at(point) for point in experiment.recovery])
+        for count, plan in enumerate(experiment.prefixes[: len(experiment.fired) - 1], 1):
+            key = (plan, experiment.fired[:count])
+            longer = _Longer(experiment.fired[count][0], *names)
+            self._longer.setdefault(key, []).append(longer)
+            if shared := self._shared.get(key):
+                self._drop_chance(shared, longer)
+
+    def _drop_chance(self, shared: _Shared, longer: _Longer) -> None:
+        """Drop the names that the shorter plan showed before the point of the longer run's next fault, and that the longer run
+        never showed. Names that it showed later are kept: the order of operations may be chance too."""
+        early = shared.recovery & self._shown_before(shared.run, longer.point)
+        functions, locations = _names([self._look_at(point) for point in early])
+        shared.drop(functions - longer.functions, locations - longer.locations)
 
     def _look_at(self, point: Point) -> _Seen:
         known = self._looked_at.get(point)
@@ -270,6 +319,12 @@ def _kind(fault: str) -> str:
         return fault
 
 
+def _landed(experiment: Experiment) -> _Landed:
+    """Its landings, and the plan of which it is a run: if later steps did not fire, the plan without them."""
+    plans = (*experiment.prefixes, experiment.plan)
+    return plans[min(len(experiment.fired), len(plans)) - 1], experiment.fired
+
+
 def _names(seen: Sequence[_Seen]) -> tuple[Names, Names]:
     """The functions of a recovery path that no fault-free run executed, and its source locations."""
     return frozenset().union(*(one.functions for one in seen)), frozenset(one.location for one in seen)
@@ -282,11 +337,12 @@ class Memory(Protocol):
     def baseline_profile(self) -> Profile: ...
     def experiments(self) -> Iterator[Experiment]: ...
     def frames(self, point: Point) -> tuple[str, ...]: ...
+    def shown_before(self, run: int, point: str) -> frozenset[Point]: ...
 
 
 def coverage_of(memory: Memory) -> Coverage:
     """The coverage of a campaign so far."""
-    made = Coverage(memory.reachable(), memory.baseline_profile().points, memory.frames)
+    made = Coverage(memory.reachable(), memory.baseline_profile().points, memory.frames, memory.shown_before)
     for experiment in memory.experiments():
         made.add(experiment)
     return made

@@ -28,13 +28,15 @@ class _Occurrence(NamedTuple):
 class _Tally:
     """Counts the occurrences of one point."""
 
-    __slots__ = ("after", "begin", "counts", "first")
+    __slots__ = ("after", "again_ns", "begin", "counts", "first")
 
     def __init__(self, occurrence: _Occurrence) -> None:
         self.begin = occurrence
         self.first = False
         self.counts: dict[int, int] = {}
         self.after: dict[int, int] = {}
+        self.again_ns = 0
+        """The time of the first occurrence since the last fault; 0 if there is no fault, or none."""
 
     def add(self, occurrence: _Occurrence, since_ns: int) -> None:
         if occurrence.t_ns < self.begin.t_ns:
@@ -43,8 +45,10 @@ class _Tally:
         self.counts[occurrence.pid] = self.counts.get(occurrence.pid, 0) + 1
         if occurrence.t_ns > since_ns or not since_ns:
             self.after[occurrence.pid] = self.after.get(occurrence.pid, 0) + 1
+        if since_ns < occurrence.t_ns and since_ns:
+            self.again_ns = min(self.again_ns or occurrence.t_ns, occurrence.t_ns)
 
-    def seen(self, order: int) -> PointSeen:
+    def seen(self, order: int, rank: int) -> PointSeen:
         return PointSeen(
             point=self.begin.point,
             count=max(self.counts.values()),
@@ -54,6 +58,7 @@ class _Tally:
             after=max(self.after.values(), default=0),
             first=self.first,
             frames=functions(self.begin.stack),
+            rank=rank,
         )
 
 
@@ -68,7 +73,9 @@ def points_of(trace: Trace, history: Sequence[Op], healed_ns: int, since_ns: int
         tally = tallies.get(occurrence.point) or tallies.setdefault(occurrence.point, _Tally(occurrence))
         tally.add(occurrence, since_ns)
     ranked = sorted(tallies.values(), key=lambda tally: (tally.begin.t_ns, tally.begin.point))
-    return tuple(tally.seen(order) for order, tally in enumerate(ranked))
+    again = sorted((tally for tally in ranked if tally.again_ns), key=lambda tally: tally.again_ns)
+    ranks = {tally.begin.point: rank for rank, tally in enumerate(again, 1)}
+    return tuple(tally.seen(order, ranks.get(tally.begin.point, 0)) for order, tally in enumerate(ranked))
 
 
 def _occurrences_of_nodes(trace: Trace, healed_ns: int) -> Iterator[_Occurrence]:

@@ -34,7 +34,8 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, Moment, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
 from undermine.run.engine import Engine
-from undermine.store.database import CampaignStore, FiredStep, Slot
+from undermine.store.database import CampaignStore, Slot
+from undermine.store.fired import FiredStep
 from undermine.store.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 
 ATTEMPTS_MAX = 3

@@ -210,6 +210,11 @@ class Plan(msgspec.Struct, frozen=True):
         """A hash of the steps alone."""
         return self._digest(None)
 
+    @property
+    def prefix_ids(self) -> tuple[str, ...]:
+        """The ids of the plans with only its first steps, shortest first."""
+        return tuple(Plan(self.steps[:end], self.seed).id for end in range(1, len(self.steps)))
+
     def _digest(self, seed: int | None) -> str:
         try:
             return _digest(self.steps, seed)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 from undermine.model.faults import Injection, failure_of, is_fault, scope_of, stays_down
 from undermine.model.plan import Plan, Step, describe_step, final_at, nodes_hit, place_of, point_at
 from undermine.model.point import ALL_KEYS, CLIENT, CONTENT, DIRECTED, KEYS, Point
-from undermine.protocols import Frames, PastRun, Profile, functions_of, recovery
+from undermine.protocols import Frames, PastRun, Profile, ShownBefore, functions_of, recovery
 
 DERIVED_KEYS = ("func", "io_type", "io_target", "sender", "receiver", "content")
 """Keys that are computed from a point's own keys."""
@@ -274,10 +274,16 @@ class Profiles(Protocol):
     def frames(self, point: Point) -> tuple[str, ...]: ...
 
 
+Longer = Callable[[str], Iterable[tuple[frozenset[Point], frozenset[Point]]]]
+
+
 class CampaignProfiles:
     """Answers from profiles in memory: one for the fault-free runs, and others by the `steps_id` of their plans.
 
     A plan may have several profiles, one for each of its runs. Only what all of them share counts, since the rest is chance.
+    Its recovery is also compared with the runs of longer plans that begin with its steps (see `analysis/coverage.py`). For the
+    `steps_id` of a plan, `longer` yields the points that its run showed before the point of a longer run's next fault, and all
+    points of that longer run.
     """
 
     def __init__(
@@ -286,7 +292,9 @@ class CampaignProfiles:
         runs: Mapping[str, Sequence[Profile]] | None = None,
         injected: Iterable[Point] = (),
         frames: Frames = lambda _: (),
+        longer: Longer = lambda _: (),
     ) -> None:
+        self._longer = longer
         self._baseline = baseline
         self._runs: Mapping[str, Sequence[Profile]] = runs or {}
         self._injected = frozenset(injected)
@@ -317,6 +325,8 @@ class CampaignProfiles:
         if name not in self._recoveries:
             paths = (recovery(profile.points, self._baseline.points) for profile in self.profiles(fs))
             path = _shared(abstract_in(path, *keys) if keys else path for path in paths)
+            for early, shown in self._longer(name[0]):
+                path -= abstract_in(early, *keys) - abstract_in(shown, *keys) if keys else early - shown
             self._recoveries[name] = self._same.setdefault(path, path)  # comparing an object with itself is fast
         return self._recoveries[name]
 
@@ -324,8 +334,10 @@ class CampaignProfiles:
         """Computed once for each plan, like the recovery path."""
         name = Plan(_steps(fs)).steps_id
         if name not in self._functions:
-            shown = _shared(functions_of(profile.points, self.frames) for profile in self.profiles(fs))
-            self._functions[name] = shown - self._usual
+            functions = _shared(functions_of(profile.points, self.frames) for profile in self.profiles(fs))
+            for early, shown in self._longer(name):
+                functions -= functions_of(early, self.frames) - functions_of(shown, self.frames)
+            self._functions[name] = functions - self._usual
         return self._functions[name]
 
     @cached_property
@@ -363,10 +375,10 @@ class _LazyProfiles(Mapping[str, Sequence[Profile]]):
 
     def __init__(self, runs: Mapping[str, Sequence[int]], load: Callable[[int], Profile]) -> None:
         self._runs = runs
-        self._load = lru_cache(_LOADED)(load)
+        self.of_run = lru_cache(_LOADED)(load)
 
     def __getitem__(self, key: str) -> Sequence[Profile]:
-        return [self._load(run) for run in self._runs[key]]
+        return [self.of_run(run) for run in self._runs[key]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._runs)
@@ -381,14 +393,19 @@ def profiles_of(
     baseline: Profile,
     frames: Frames,
     fired_points: Mapping[int, tuple[str, ...]],
+    shown_before: ShownBefore = lambda run, point: frozenset(),
 ) -> CampaignProfiles:
     """The profiles of finished runs. For runs with equal steps the first that fired counts, and all others that fired at the same
     points (`fired_points`, by run); if none fired, the first alone."""
     chosen: dict[str, tuple[bool, list[int]]] = {}
     injected: set[Point] = set()
+    longer: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for run in runs:
         if run.status == "broken" or not run.plan.steps or _is_control(run.plan):
             continue
+        landed = fired_points.get(run.id, ())
+        for count in range(1, min(len(landed) + 1, len(run.plan.steps))):
+            longer.setdefault((Plan(run.plan.steps[:count]).steps_id, landed[:count]), []).append(run.id)
         fired, key = run.status == "fired", run.plan.steps_id
         if key not in chosen or (fired and not chosen[key][0]):
             chosen[key] = (fired, [run.id])
@@ -396,8 +413,18 @@ def profiles_of(
             chosen[key][1].append(run.id)
         if fired:
             injected.update(point_at(step.trigger) for step in run.plan.steps)
-    by_steps = {key: same for key, (_, same) in chosen.items()}
-    return CampaignProfiles(baseline, _LazyProfiles(by_steps, load), injected, frames)
+    by_steps = _LazyProfiles({key: same for key, (_, same) in chosen.items()}, load)
+
+    def compared(key: str) -> Iterator[tuple[frozenset[Point], frozenset[Point]]]:
+        first = chosen[key][1][0] if key in chosen else 0
+        landed = fired_points.get(first, ())
+        for run in longer.get((key, landed), ()):
+            end = fired_points[run][len(landed) :]  # empty: no later step fired, so all of the run counts
+            early = shown_before(first, end[0]) if end else by_steps.of_run(first).points
+            if early:
+                yield early, by_steps.of_run(run).points
+
+    return CampaignProfiles(baseline, by_steps, injected, frames, compared)
 
 
 def _is_control(plan: Plan) -> bool:
@@ -412,6 +439,7 @@ class Memory(Protocol):
     def baseline_profile(self) -> Profile: ...
     def frames(self, point: Point) -> tuple[str, ...]: ...
     def fired_points(self) -> dict[int, tuple[str, ...]]: ...
+    def shown_before(self, run: int, point: str) -> frozenset[Point]: ...
 
 
 class StoredProfiles:
@@ -424,7 +452,12 @@ class StoredProfiles:
     def _profiles(self) -> CampaignProfiles:
         memory = self._open()
         return profiles_of(
-            memory.past_runs(), memory.profile, memory.baseline_profile(), memory.frames, memory.fired_points()
+            memory.past_runs(),
+            memory.profile,
+            memory.baseline_profile(),
+            memory.frames,
+            memory.fired_points(),
+            memory.shown_before,
         )
 
     def has_run(self, fs: Some) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,8 @@ from undermine.model.predictions.landings import LandedStep, Tried
 from undermine.model.rounds import RERUNS, RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, PastRun, PointSeen
-from undermine.store.shown_points import ShownPoints
+from undermine.store.fired import INSERT_FIRED_SQL, FiredStep
+from undermine.store.shown_points import CACHED_MAX, ShownPoints, decoded_plan
 
 _RERUNS_SQL = ", ".join(f"'{kind}'" for kind in RERUNS)
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
@@ -37,21 +38,14 @@ _STATUS_SQL = "CASE WHEN s.covered THEN 'fired' ELSE x.status END"
 """The status of a slot. All steps of a covered plan landed, though later steps of the covering run may not have fired."""
 _BY_KIND = (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SURVEY)
 """The rounds whose runs are counted by their kind."""
-_CACHED_MAX = 1 << 15
 
 
-@lru_cache(_CACHED_MAX)
-def _plan(text: str) -> Plan:
-    """Decode a plan. Cached, since the same plans are needed after every round."""
-    return msgspec.json.decode(text, type=Plan)
-
-
-@lru_cache(_CACHED_MAX)
+@lru_cache(CACHED_MAX)
 def _landed(text: str) -> tuple[Landing, ...]:
     return msgspec.json.decode(text, type=tuple[Landing, ...])
 
 
-@lru_cache(_CACHED_MAX)
+@lru_cache(CACHED_MAX)
 def _slow_ops(text: str) -> tuple[SlowOp, ...]:
     return msgspec.json.decode(text, type=tuple[SlowOp, ...])
 
@@ -76,25 +70,6 @@ class Slot(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """The purpose of the run, in one word: the name of the strategy, or else the kind of the round."""
         return self.strategy or self.kind.value
-
-
-class FiredStep(NamedTuple):
-    """A step that took effect in a run."""
-
-    step: int
-    point: str
-    """The id of the point at which it fired; "" if it isn't known."""
-    fault: str
-    """The kind of the fault."""
-    detail: str
-    """The fault as JSON."""
-    serving: bool = False
-    """Had a client begun by then?"""
-    nth: int = 0
-    """As in `LandedStep`."""
-
-
-_FIRED_SQL = f"INSERT OR REPLACE INTO fired (run, {', '.join(FiredStep._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
@@ -227,7 +202,7 @@ class CampaignStore(ShownPoints):
             self._put_verdicts(db, record.id, verdicts)
             if record.status != "broken":
                 self._points.put(db, record.id, points)
-            db.executemany(_FIRED_SQL, [(record.id, *row) for row in fired])
+            db.executemany(INSERT_FIRED_SQL, [(record.id, *row) for row in fired])
             if record.status != "broken" if fill is None else fill:
                 db.execute(
                     "UPDATE slots SET run = ? WHERE round = ? AND idx = ?", (record.id, slot.round_index, slot.index)
@@ -272,7 +247,7 @@ class CampaignStore(ShownPoints):
             most,
             -1 if tried is None else int(tried),
         )
-        return [Slot(a, b, c, _plan(d), RoundKind(e), f) for a, b, c, d, e, f in rows]
+        return [Slot(a, b, c, decoded_plan(d), RoundKind(e), f) for a, b, c, d, e, f in rows]
 
     def rounds_of(self, strategy: str) -> int:
         """The number of rounds of a strategy."""
@@ -307,7 +282,7 @@ class CampaignStore(ShownPoints):
         confirmed = {run for finding in sure for run in finding.runs}
         return tuple(
             PastRun(
-                *(run, a, b, _plan(plan), status, bool(symptom)),
+                *(run, a, b, decoded_plan(plan), status, bool(symptom)),
                 odd=bool(odd) and not symptom,
                 covered=bool(covered),
                 confirmed=bool(symptom) and run in confirmed,
@@ -335,7 +310,7 @@ class CampaignStore(ShownPoints):
         fired = self._all(f"SELECT run, step, serving, nth FROM fired WHERE {which}", new) if rows else []
         when = {(run, step): (bool(serving), nth) for run, step, serving, nth in fired}
         for run, strategy, kind, text, landed in rows:
-            steps = _plan(text).steps
+            steps = decoded_plan(text).steps
             at = tuple(LandedStep(steps[n], point, *when.get((run, n), ())) for n, point in _landed(landed))
             yield Tried(run, strategy or kind, at)
 
@@ -360,7 +335,7 @@ class CampaignStore(ShownPoints):
             "USING (plan_id) WHERE e.strategy = ?1 AND e.plan_id != e.instead) GROUP BY d.instead ORDER BY 1",
             strategy,
         )
-        return [_plan(text) for _, text in rows]
+        return [decoded_plan(text) for _, text in rows]
 
     def settled(self, strategy: str) -> frozenset[str]:
         """The ids of plans that the strategy proposed: they were stored, or a policy dropped them."""
@@ -393,7 +368,7 @@ class CampaignStore(ShownPoints):
         for row in rows:
             entry = dict(zip(names, row, strict=True))
             entry["timing"] = json.loads(entry["timing"]) if entry["timing"] else {}
-            entry["plan"] = _plan(entry["plan"])
+            entry["plan"] = decoded_plan(entry["plan"])
             entry["lasted"] = _lasted(entry["lasted"])
             entry["kind"] = RoundKind(entry["kind"])
             out.append(entry)
@@ -441,7 +416,7 @@ class CampaignStore(ShownPoints):
             LandedRun(
                 run,
                 by,
-                _plan(plan),
+                decoded_plan(plan),
                 plan_id,
                 status,
                 shown.get(run) or ((Symptom(symptom),) if symptom else ()),
@@ -503,7 +478,7 @@ class CampaignStore(ShownPoints):
             "AND s.plan_id IN (SELECT value FROM json_each(?)) GROUP BY s.plan_id",
             json.dumps(list(ids)),
         )
-        return {name: (_plan(text), run, status) for name, text, run, status in rows}
+        return {name: (decoded_plan(text), run, status) for name, text, run, status in rows}
 
     def dropped_for(self, strategy: str, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """The plans among these that this strategy had dropped, by id: the rule, and the id of the representative."""

@@ -36,6 +36,8 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     counts: list[int]
     after: list[int]
     first: list[bool]
+    ranks: list[int] = []
+    """Missing in older campaigns, and empty if there is none."""
 
 
 class _PackedNumbers(msgspec.Struct, frozen=True, array_like=True):
@@ -64,13 +66,14 @@ class PointTable:
     def put(self, db: sqlite3.Connection, run: int, points: Iterable[PointSeen]) -> None:
         """Store the profile of a run; call it at most once in a transaction. New points are cached only after the commit."""
         self._read_new(db)
-        rows = sorted((self._number(db, run, seen), seen.count, seen.after, seen.first) for seen in points)
+        rows = sorted((self._number(db, run, seen), seen.count, seen.after, seen.first, seen.rank) for seen in points)
         numbers = [0, *(row[0] for row in rows)]
         packed = _Packed(
             [after - before for before, after in pairwise(numbers)],
             [row[1] for row in rows],
             [row[2] for row in rows],
             [row[3] for row in rows],
+            [row[4] for row in rows] if any(row[4] for row in rows) else [],
         )
         blob = zlib.compress(msgspec.msgpack.encode(packed), _LEVEL)
         db.execute("INSERT OR REPLACE INTO profiles VALUES (?, ?)", (run, blob))
@@ -100,6 +103,15 @@ class PointTable:
             after.update(compress(shown, packed.after))
             first.update(compress(shown, packed.first))
         return Profile(frozenset(points), frozenset(after), frozenset(first))
+
+    def before(self, db: sqlite3.Connection, run: int, name: str) -> frozenset[Point]:
+        """The points that a run showed since its last fault, before the first occurrence of the point with this id since then."""
+        known = db.execute("SELECT number FROM points WHERE point = ?", (name,)).fetchone()
+        for numbers, packed in self._packed(db, [run]):
+            ranks = dict(zip(numbers, packed.ranks, strict=False))
+            end = ranks.get(known[0], 0) if known else 0
+            return frozenset(self._stored[number].point for number, rank in ranks.items() if 0 < rank < end)
+        return frozenset()
 
     def together(self, db: sqlite3.Connection, runs: Sequence[int]) -> tuple[PointSeen, ...]:
         """The points that these runs showed, by first appearance in the campaign."""

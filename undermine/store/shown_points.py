@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
+from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.protocols import Experiment, PointSeen, Profile
@@ -16,6 +20,14 @@ _BASELINES_SQL = (
     f"SELECT x.run FROM runs x JOIN rounds r USING (round) WHERE r.kind = '{RoundKind.BASELINE}' "
     "AND x.state = 'done' AND x.status != 'broken'"
 )
+
+CACHED_MAX = 1 << 15
+
+
+@lru_cache(maxsize=CACHED_MAX)
+def decoded_plan(text: str) -> Plan:
+    """A plan that is stored as JSON. Cached, since the same plans are needed after every round."""
+    return msgspec.json.decode(text, type=Plan)
 
 
 class ShownPoints(Connection):
@@ -43,6 +55,12 @@ class ShownPoints(Connection):
         """The profile of a run; empty if it broke or is not over."""
         with self._lock:
             return self._points.profile(self._db, [run])
+
+    def shown_before(self, run: int, point: str) -> frozenset[Point]:
+        """The points that a run showed since its last fault and before the first occurrence of this point since then; none if it
+        didn't occur or if the order isn't known."""
+        with self._lock:
+            return self._points.before(self._db, run, point)
 
     def baseline_profile(self) -> Profile:
         """The profile of all fault-free runs together."""
@@ -75,7 +93,7 @@ class ShownPoints(Connection):
         Fast, since points of fault-free runs are compared by their numbers and never decoded.
         """
         rows = self._all(
-            "SELECT x.run, r.strategy, s.plan_id, r.kind FROM runs x JOIN rounds r USING (round) JOIN slots s USING (round, idx) "
+            "SELECT x.run, r.strategy, s.plan, r.kind FROM runs x JOIN rounds r USING (round) JOIN slots s USING (round, idx) "
             f"WHERE x.state = 'done' AND x.status != 'broken' AND {_OF_PLANS_SQL} AND ?1 IN (0, x.run) ORDER BY x.ended, x.run",
             run,
         )
@@ -85,10 +103,12 @@ class ShownPoints(Connection):
             fired.setdefault(number, []).append((point, detail))
         with self._lock:
             usual = self._points.numbers(self._db, self.fault_free())
-        for number, strategy, plan, kind in rows:
+        for number, strategy, text, kind in rows:
             with self._lock:
                 shown = self._points.recovery(self._db, number, usual)
-            yield Experiment(number, strategy, tuple(fired.get(number, ())), shown, plan, kind == RoundKind.CONFIRM)
+            landed, is_rerun = tuple(fired.get(number, ())), kind == RoundKind.CONFIRM
+            plan = decoded_plan(text)
+            yield Experiment(number, strategy, landed, shown, plan.id, is_rerun, plan.prefix_ids)
 
     def replace_points(self, run: int, points: Iterable[PointSeen]) -> None:
         """Replace the points of a finished run."""
