@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from undermine.analysis.landing_numbers import nth_of
+import msgspec
+
+from undermine.analysis.landing_numbers import numbers_of
 from undermine.model.event import Event, Trace
+from undermine.model.plan import Place
+from undermine.model.point import Point
 from undermine.model.run import Moment
 from undermine.testing import event, point
 
@@ -16,8 +20,13 @@ def write(seq: int, **more: object) -> Event:
 
 
 def landing(seq: int, pid: int = 100) -> Moment:
-    """The landing at the write with this number, claimed one nanosecond after it began."""
-    return Moment(0, "n1", 10 * seq + 1, WRITE, "data", seq, pid)
+    """The landing at the write with this number, claimed six nanoseconds after it began."""
+    return Moment(0, "n1", 10 * seq + 6, WRITE, "data", seq, pid)
+
+
+def nth_of(trace: Trace, moment: Moment, place: Place, armed_ns: int = 0) -> int:
+    """The number among the occurrences of the whole point."""
+    return numbers_of(trace, moment, place, armed_ns)[1]
 
 
 def test_the_occurrences_of_the_point_up_to_the_landing_count() -> None:
@@ -41,14 +50,20 @@ def test_an_occurrence_has_no_number_if_another_process_had_as_many_before() -> 
     assert nth_of(Trace((write(1), child)), landing(7, 200), "before") == 0
     assert nth_of(Trace((write(1), write(6, pid=200), child)), landing(7, 200), "before") == 2
     assert nth_of(Trace((child, write(8))), landing(7, 200), "before") == 1, "the other process came later"
+    meanwhile = write(8, t_ns=landing(7).t_ns - 1)
+    assert nth_of(Trace((child, meanwhile)), landing(7, 200), "before") == 1, "it began while the tool decided"
 
 
 def test_an_occurrence_on_another_node_does_not_count() -> None:
     assert nth_of(Trace((write(1, node="n2"), write(2))), landing(2), "before") == 1
 
 
-def test_the_content_of_an_operation_makes_no_other_point() -> None:
-    assert nth_of(Trace((write(1, content="a"), write(2, content="b"))), landing(2), "before") == 2
+def test_an_occurrence_has_a_number_for_each_set_of_keys() -> None:
+    there = msgspec.structs.replace(landing(9), point=Point.of({**WRITE.as_dict(), "content": "b"}))
+    before = write(1, content="a"), write(2, content="b"), write(3, target="other"), write(4, node="n2", pid=300)
+    assert numbers_of(Trace((*before, write(9, content="b"))), there, "before") == (2, 3, 4)
+    many = [write(seq, node="n2", pid=300) for seq in (4, 5, 6, 7)]
+    assert numbers_of(Trace((*before[:3], *many, write(9, content="b"))), there, "before") == (2, 3, 0), "n2 had four before"
 
 
 def test_a_damaged_trace_or_one_without_the_landing_gives_no_number() -> None:

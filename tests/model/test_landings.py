@@ -21,8 +21,13 @@ def step(at: Point | Trigger = WRITE, fault: Fault = Crash()) -> Step:  # noqa: 
     return Step(At(at) if isinstance(at, Point) else at, fault)
 
 
-def landed(*steps: tuple[Step, Point], run: int = 1, serving: bool = False, nth: int = 0) -> Landings:
-    return Landings([Tried(run, "other", tuple(LandedStep(made, at, serving, nth) for made, at in steps))])
+def landed(*steps: tuple[Step, Point], run: int = 1, serving: bool = False, numbers: tuple[int, ...] = ()) -> Landings:
+    return Landings([Tried(run, "other", tuple(LandedStep(made, at, serving, numbers) for made, at in steps))])
+
+
+def number(whole: int, spot: int = 0) -> tuple[int, ...]:
+    """The numbers of a landing without content: among the occurrences of the whole point, and of the spot."""
+    return whole, whole, spot
 
 
 def tried(wanted: Step | Plan, landings: Landings) -> bool:
@@ -109,19 +114,23 @@ def test_a_moment_after_another_may_be_a_later_occurrence_of_its_point() -> None
 @pytest.mark.parametrize("first", [phase_point(REST), SEND])
 def test_a_moment_after_another_has_tried_the_occurrence_that_it_was(first: Point) -> None:
     after = step(Then(At(first, "after"), At(SPOT)))
-    assert tried(step(WRITE), landed((after, WRITE), nth=1))
-    assert not tried(step(WRITE), landed((after, WRITE), nth=3))
-    assert tried(step(At(WRITE, nth=3)), landed((after, WRITE), nth=3))
-    assert not tried(step(At(WRITE, "after")), landed((after, WRITE), nth=1))
+    assert tried(step(WRITE), landed((after, WRITE), numbers=number(1)))
+    assert not tried(step(WRITE), landed((after, WRITE), numbers=number(3)))
+    assert tried(step(At(WRITE, nth=3)), landed((after, WRITE), numbers=number(3)))
+    assert not tried(step(At(WRITE, "after")), landed((after, WRITE), numbers=number(1)))
 
 
-def test_only_a_plan_for_the_whole_point_is_compared_by_the_number_of_the_occurrence() -> None:
-    run = landed((step(Then(AT_REST, At(SPOT))), WRITE), nth=1)
-    assert not tried(step(SPOT), run), "another operation of this call site may have come before"
+def test_a_plan_for_any_node_and_target_has_its_own_number() -> None:
+    after = step(Then(AT_REST, At(SPOT)))
+    assert not tried(step(SPOT), landed((after, WRITE), numbers=number(1, 3))), "another such operation came before"
+    assert tried(step(SPOT), landed((after, WRITE), numbers=number(3, 1)))
+    assert tried(step(At(SPOT, nth=4)), landed((after, WRITE), numbers=number(1, 4)))
+    site = WRITE.abstract_in(("op", "loc"))
+    assert not tried(step(site), landed((after, WRITE), numbers=number(1, 1))), "nobody has counted by these keys"
 
 
 def test_an_occurrence_counted_by_fewer_keys_may_have_another_number() -> None:
-    run = landed((step(At(SPOT, nth=7)), WRITE), nth=2)
+    run = landed((step(At(SPOT, nth=7)), WRITE), numbers=number(2))
     assert tried(step(At(WRITE, nth=2)), run)
     assert not tried(step(At(WRITE, nth=7)), run)
     assert tried(step(At(WRITE, nth=7)), landed((step(At(SPOT, nth=7)), WRITE))), "an old campaign has no number"
@@ -129,7 +138,10 @@ def test_an_occurrence_counted_by_fewer_keys_may_have_another_number() -> None:
 
 def test_the_content_of_a_landing_does_not_hide_its_number() -> None:
     there = Point.of({**WRITE.as_dict(), "content": "key 7"})
-    assert tried(step(WRITE), landed((step(Then(AT_REST, At(SPOT))), there), nth=1))
+    run = landed((step(Then(AT_REST, At(SPOT))), there), numbers=(1, 3, 5))
+    assert tried(step(there), run)
+    assert tried(step(At(WRITE, nth=3)), run)
+    assert not tried(step(WRITE), run)
 
 
 @pytest.mark.parametrize("trigger", [When((Compare("n1.term", "==", "3"),)), FirstUnseen(("loc",))])

@@ -589,7 +589,7 @@ CREATE TABLE rounds (
 
 
 def without_columns_of_7(db: sqlite3.Connection) -> None:
-    db.execute("ALTER TABLE fired DROP COLUMN nth")
+    db.execute("ALTER TABLE fired DROP COLUMN numbers")
 
 
 def without_columns_of_6(db: sqlite3.Connection) -> None:
@@ -640,15 +640,15 @@ def test_the_landings_of_a_campaign_that_did_not_count_occurrences_are_readable(
     crash = Plan((Step(At(A), Crash()),))
     (slot,) = store.write_round("random", [crash])
     record = RunRecord(store.begin_run(slot), crash, "fired", receipts=(Receipt(0, "n1", "crash", 5),))
-    store.finish_run(slot, record, (), "", (), (FiredStep(0, A.id, "crash", "{}", serving=True, nth=3),))
+    store.finish_run(slot, record, (), "", (), (FiredStep(0, A.id, "crash", "{}", serving=True, numbers="[3, 1]"),))
     (tried,) = store.tried(())
-    assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, nth=3),)
+    assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, numbers=(3, 1)),)
     store.close()
     with contextlib.closing(sqlite3.connect(store.folder / "campaign.db", isolation_level=None)) as db:
         without_columns_of_7(db)
         db.execute("PRAGMA user_version=6")
     (tried,) = CampaignStore(store.folder).tried(())
-    assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, nth=0),)
+    assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, numbers=()),)
 
 
 def test_a_strategy_may_have_the_name_of_a_kind_of_round(store: CampaignStore) -> None:

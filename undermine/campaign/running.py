@@ -7,6 +7,7 @@ repeated while no other run is under way.
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -19,7 +20,7 @@ import msgspec
 
 from undermine.analysis.contents import Contents
 from undermine.analysis.coverage import Coverage, coverage_of
-from undermine.analysis.landing_numbers import nth_of
+from undermine.analysis.landing_numbers import numbers_of
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of, unranked
 from undermine.model.codec import read_columns, read_contents
@@ -30,6 +31,7 @@ from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
 from undermine.model.plan import At, Step, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
+from undermine.model.predictions.landings import COUNTED_KEYS
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Conditions, Moment, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
@@ -338,17 +340,19 @@ def _fired(view: RunView) -> list[FiredStep]:
             point = at.point
         detail = msgspec.json.encode(step.fault).decode()
         serving = any(one.step == number and one.t_ns >= served_ns for one in view.record.moments)
-        nth = _nth(view, step, moment, moments.get(number - 1)) if moment else 0
-        rows.append(FiredStep(number, point.id if point else "", fault_kind(step.fault), detail, serving, nth))
+        numbers = json.dumps(_numbers(view, step, moment, moments.get(number - 1)) if moment else ())
+        rows.append(FiredStep(number, point.id if point else "", fault_kind(step.fault), detail, serving, numbers))
     return rows
 
 
-def _nth(view: RunView, step: Step, moment: Moment, before: Moment | None) -> int:
-    """The occurrence of its whole point at which the step fired (see `LandedStep`). A trigger for the whole point has counted it.
-    A state, or an unseen point, has no number: the point at which it fires is an accident."""
+def _numbers(view: RunView, step: Step, moment: Moment, before: Moment | None) -> tuple[int, ...]:
+    """The numbers of the occurrence at which the step fired (see `LandedStep`). A trigger `At` has counted one of them itself. A
+    state, or an unseen point, has no number: the point at which it fires is an accident."""
     at = final_at(step.trigger)
     if at is None or (moment.step and before is None):
-        return 0
-    if isinstance(step.trigger, At) and at.point == moment.point.abstract_in(KEYS):
-        return at.nth
-    return nth_of(view.trace, moment, at.place, before.t_ns if before else 0)
+        return ()
+    found = numbers_of(view.trace, moment, at.place, before.t_ns if before else 0)
+    if not isinstance(step.trigger, At):
+        return found
+    named = [moment.point.abstract_in(keys) == at.point for keys in COUNTED_KEYS]
+    return tuple(at.nth if is_named else number for is_named, number in zip(named, found, strict=True))

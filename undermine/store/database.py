@@ -307,8 +307,8 @@ class CampaignStore(ShownPoints):
             new,
         )
         which = "run IN (SELECT value FROM json_each(?))"
-        fired = self._all(f"SELECT run, step, serving, nth FROM fired WHERE {which}", new) if rows else []
-        when = {(run, step): (bool(serving), nth) for run, step, serving, nth in fired}
+        fired = self._all(f"SELECT run, step, serving, numbers FROM fired WHERE {which}", new) if rows else []
+        when = {(run, step): (bool(serving), tuple(json.loads(numbers))) for run, step, serving, numbers in fired}
         for run, strategy, kind, text, landed in rows:
             steps = decoded_plan(text).steps
             at = tuple(LandedStep(steps[n], point, *when.get((run, n), ())) for n, point in _landed(landed))

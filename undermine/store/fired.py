@@ -17,8 +17,8 @@ class FiredStep(NamedTuple):
     """The fault as JSON."""
     serving: bool = False
     """Had a client begun by then?"""
-    nth: int = 0
-    """As in `LandedStep`."""
+    numbers: str = "[]"
+    """Those of `LandedStep`, as JSON."""
 
 
 INSERT_FIRED_SQL = f"INSERT OR REPLACE INTO fired (run, {', '.join(FiredStep._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?)"

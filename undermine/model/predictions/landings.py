@@ -14,10 +14,12 @@ import msgspec
 
 from undermine.model.faults import Injection, lasts_alike, nodes_of
 from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, point_at
-from undermine.model.point import KEYS, REST, Point, phase_point
+from undermine.model.point import ALL_KEYS, KEYS, REST, Point, phase_point
 
 _KEYS = ("op", "loc", "stack")
 """The keys by which runs are found."""
+COUNTED_KEYS = (ALL_KEYS, KEYS, ("role", "op", "loc", "stack"))
+"""The keys by which strategies name points: whole points, and operations with their call stack on any node and target."""
 _REST = phase_point(REST)
 
 
@@ -28,8 +30,9 @@ class LandedStep(msgspec.Struct, frozen=True):
     point: Point
     serving: bool = False
     """Had a client begun by then?"""
-    nth: int = 0
-    """The number with which `At`, for the whole point, would have fired there; 0 if no number would, or if it isn't known."""
+    numbers: tuple[int, ...] = ()
+    """For each of `COUNTED_KEYS`: the number with which `At`, for a point of these keys, would have fired there; 0 if no number
+    would, or if it isn't known. Empty in older campaigns."""
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -103,10 +106,19 @@ def _same_moment(wanted: Trigger, landed: LandedStep) -> bool:
         return False
     if isinstance(wanted, Then):
         return at.nth == there.nth and _same_start(wanted, landed)
-    if landed.nth and at.point == landed.point.abstract_in(KEYS):
-        return at.nth == landed.nth
+    counted = _counted(at.point, landed)
+    if at.nth in counted:
+        return True
+    if counted and len(at.point.items) >= len(KEYS):
+        return False
     # after another moment, the first occurrence may be a later one of the run
     return at.nth == there.nth and isinstance(trigger, At)
+
+
+def _counted(point: Point, landed: LandedStep) -> set[int]:
+    """The number of the landing among the occurrences of this point; empty if it isn't known."""
+    counted = zip(COUNTED_KEYS, landed.numbers, strict=False)
+    return {number for keys, number in counted if number and landed.point.abstract_in(keys) == point}
 
 
 def _same_start(wanted: Then, landed: LandedStep) -> bool:
