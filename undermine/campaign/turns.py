@@ -3,7 +3,7 @@
 A run gains something if it shows a new recovery class, is the first to inject a kind of fault at a source location, or is the
 first to show a bug. The gains of a strategy's latest runs count most, since a strategy that has found what it can find stops
 gaining. A strategy that has not run yet comes first, and each strategy keeps a share of the time, since some gains come late. The
-seconds of a run are rounded, so that a seed gives the same turns although no two runs take equally long.
+seconds of a run are rounded. So a seed nearly always gives the same turns, although no two runs take equally long.
 """
 
 from __future__ import annotations
