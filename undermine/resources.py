@@ -32,6 +32,11 @@ def jvm_agent_dir() -> Path:
     return _find("_agents/jvm", "agents/jvm")
 
 
+def clock_source() -> Path:
+    """The source of the library that makes the clock of a process faster."""
+    return _find("_agents/clock", "agents/clock") / "undermine_clock.c"
+
+
 def protocol_dir() -> Path:
     """The folder with the facts that the core and the agents agree on."""
     return _find("_protocol", "protocol")
@@ -65,6 +70,11 @@ def _make_readable(folder: Path, below: Path) -> None:
 def cache_dir() -> Path:
     """The user's cache folder for everything that is built once."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "undermine"
+
+
+def c_compiler() -> str | None:
+    """The path of the first C compiler on the `PATH`."""
+    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
 
 
 def native_is_forbidden() -> bool:

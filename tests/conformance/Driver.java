@@ -295,6 +295,19 @@ public final class Driver {
         return count < 0 ? "end" : text(room, count);
     }
 
+    private String rest(String seconds) throws InterruptedException {
+        long milliseconds = (long) (1000 * Double.parseDouble(seconds));
+        if (other) {
+            Object nobody = new Object();
+            synchronized (nobody) {
+                nobody.wait(milliseconds);
+            }
+        } else {
+            Thread.sleep(milliseconds);
+        }
+        return null;
+    }
+
     private String limit(String name, String seconds) throws IOException {
         Object found = open.get(name);
         int milliseconds = (int) (1000 * Double.parseDouble(seconds));
@@ -557,6 +570,8 @@ public final class Driver {
             case "report": return report(words[1], words[2], words[3]);
             case "end": return end(words[1]);
             case "die": return die(words[1], words[2]);
+            case "clocks": return System.nanoTime() + " " + System.currentTimeMillis() * 1000000;
+            case "rest": return rest(words[1]);
             case "another": return another(words[1]);
             case "deep": return deep(words);
             default: throw new IllegalArgumentException(words[0]);

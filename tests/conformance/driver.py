@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from typing import Any
 
 OTHER = sys.argv[1:] == ["other"]
@@ -266,6 +267,17 @@ class Driver:
         thread = next(thread for thread in threading.enumerate() if thread.name == name)
         self.threads.pop(name).put(["raise", text])
         thread.join()
+
+    def clocks(self) -> str:
+        """The monotonic clock and the wall clock, in nanoseconds."""
+        return f"{time.monotonic_ns()} {time.time_ns()}"
+
+    def rest(self, seconds: str) -> None:
+        """Sleep, or wait in vain for another thread."""
+        if OTHER:
+            threading.Event().wait(float(seconds))
+        else:
+            time.sleep(float(seconds))
 
     def another(self, name: str) -> None:
         """Start a thread that ends at once. Another thread may have the same name."""

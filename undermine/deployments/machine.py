@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 
 import msgspec
@@ -12,6 +11,7 @@ from undermine.deployments import cgroups
 from undermine.deployments.isolation import choose
 from undermine.deployments.slow import disk as slow_disk
 from undermine.deployments.slow import network as slow_network
+from undermine.resources import c_compiler
 
 
 class Ability(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ def abilities() -> list[Ability]:
     no_cgroups = cgroups.missing()
     no_slow_disk = slow_disk.missing()
     no_slow_network = slow_network.missing("a namespace" if apart else "")
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    compiler = c_compiler()
     return [
         Ability(
             "root",
@@ -41,7 +41,7 @@ def abilities() -> list[Ability]:
         Ability("cgroups", not no_cgroups, no_cgroups or "a node is killed and frozen as a whole"),
         Ability("slow disks", not no_slow_disk, no_slow_disk or "a node's disk can be made slow"),
         Ability("slow networks", not no_slow_network, no_slow_network or "a node's network can be made slow"),
-        Ability("compiler", bool(compiler), compiler or "not installed; the agent's accelerator needs one"),
+        Ability("compiler", bool(compiler), compiler or "not installed; the agents' accelerators and `run.speed` need one"),
         Ability("cores", True, str(os.cpu_count() or 1)),
         Ability("python", True, sys.version.split()[0]),
     ]

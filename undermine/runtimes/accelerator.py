@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from undermine.model.event import AgentInfo
-from undermine.resources import cache_dir, native_is_forbidden, python_agent_dir
+from undermine.resources import c_compiler, cache_dir, native_is_forbidden, python_agent_dir
 
 BUILD_S_MAX = 120
 FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-w")
@@ -164,7 +164,7 @@ def _unfit(about: dict[str, object]) -> str:
 
 def _build(include: object, file: Path) -> None:
     """Compile in a temporary folder and move the file in one step: other tools may build or load it meanwhile."""
-    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+    compiler = c_compiler()
     if compiler is None:
         raise FileNotFoundError("no C compiler (cc, gcc or clang)")
     headers = [path for path in include if Path(path, "Python.h").exists()]  # type: ignore[attr-defined]

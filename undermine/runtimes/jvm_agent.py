@@ -25,7 +25,7 @@ from pathlib import Path
 from undermine.model.errors import UserError
 from undermine.model.event import AgentInfo
 from undermine.model.text import printable
-from undermine.resources import cache_dir, java_home_program, jvm_agent_dir, native_is_forbidden
+from undermine.resources import c_compiler, cache_dir, java_home_program, jvm_agent_dir, native_is_forbidden
 from undermine.runtimes.base import Progress, no_progress
 
 OVERRIDE = "UNDERMINE_JVM_AGENT"
@@ -96,7 +96,7 @@ def why_no_helper(agent: AgentInfo) -> str:
         return agent.why_slow
     if os.environ.get(OVERRIDE):
         return f"there is no {HELPER} beside {jar}"
-    return "it could not be compiled" if _compiler() else "no C compiler (cc, gcc or clang)"
+    return "it could not be compiled" if c_compiler() else "no C compiler (cc, gcc or clang)"
 
 
 # --- building
@@ -254,13 +254,9 @@ def _end_of(log: Path) -> str:
     return "\n".join("  " + printable(line, _SHOWN_CHARACTERS) for line in lines[-_SHOWN_LINES:])
 
 
-def _compiler() -> str | None:
-    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-
-
 def _build_helper(copy: Path, java_home: str) -> Path | None:
     """Compile the native helper; None if there is no compiler or it fails. `undermine check` then says so."""
-    compiler, source = _compiler(), copy / "native" / "undermine_jvm.c"
+    compiler, source = c_compiler(), copy / "native" / "undermine_jvm.c"
     if compiler is None or not source.is_file():
         return None
     include = Path(java_home, "include")

@@ -43,6 +43,7 @@ def load(path: str) -> None:
         from undermine_agent.interpreter import fast
 
         fast.load(config.get("accelerator", ""))
+        _set_clock(config)
         from undermine_agent.hooks import install
 
         agent = _agent_class(config)(config)
@@ -54,6 +55,15 @@ def load(path: str) -> None:
         _report(config, error)
     finally:
         sys.dont_write_bytecode = keep
+
+
+def _set_clock(config: dict) -> None:
+    from undermine_agent.wire import clock
+
+    try:
+        clock.begin(config)
+    except OSError as error:
+        _report(config, error)
 
 
 def _agent_class(config: dict):

@@ -18,9 +18,9 @@ from undermine_agent.names.sites import AGENT_DIR, UNKNOWN, Sites, on_behalf
 from undermine_agent.names.subjects import Paths
 from undermine_agent.names.thread_names import ThreadNames
 from undermine_agent.patching.observe import WeakTable
-from undermine_agent.wire import tinyjson
+from undermine_agent.wire import clock, tinyjson
 from undermine_agent.wire.link import Link
-from undermine_agent.wire.writer import Writer
+from undermine_agent.wire.writer import TrueTimeWriter, Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,9 +134,10 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
     @staticmethod
     def _new_writer(stem: str) -> Writer:
         """Open an event file; number its name if another program already used this process id for one."""
+        kind = Writer if clock.speed == 1 or fast.module is not None else TrueTimeWriter
         for number in range(1, 1000):
             try:
-                return Writer(stem + ("-%d.events" % number if number > 1 else ".events"))
+                return kind(stem + ("-%d.events" % number if number > 1 else ".events"))
             except FileExistsError:
                 pass
         raise OSError("too many event files of one process")
@@ -264,7 +265,7 @@ class Agent(fast.base("Core", Core)):  # type: ignore[misc]
             "incarnation": config["incarnation"],
             "pid": os.getpid(),
             "seq": call.seq,
-            "t_ns": monotonic_ns(),
+            "t_ns": clock.true_ns(monotonic_ns()),
             "point": point,
             "resource": resource_of(call.subject),
         }

@@ -169,6 +169,19 @@ use_ports(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* set_clock(speed, origin_ns): the process's clock runs faster than the true one, since then. */
+static PyObject *
+set_clock(PyObject *module, PyObject *args)
+{
+    long long speed, origin;
+    if (!PyArg_ParseTuple(args, "LL", &speed, &origin)) {
+        return NULL;
+    }
+    clock_speed = speed < 1 ? 1 : speed;
+    clock_origin = origin;
+    Py_RETURN_NONE;
+}
+
 static void
 in_child(void)
 {
@@ -185,6 +198,7 @@ static PyMethodDef functions[] = {
     {"raw_file_has", raw_file_has, METH_VARARGS, NULL},
     {"socket_has", socket_has, METH_VARARGS, NULL},
     {"use_ports", use_ports, METH_VARARGS, NULL},
+    {"set_clock", set_clock, METH_VARARGS, NULL},
     {"redirect", redirect, METH_VARARGS, NULL},
     {"own", own, METH_O, NULL},
     {NULL},

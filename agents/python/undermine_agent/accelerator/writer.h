@@ -55,6 +55,15 @@ now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static int64_t clock_speed = 1, clock_origin; /* of the process's clock, as in wire/clock.py */
+
+/* A moment of the process's clock, as the tool's clock shows it. */
+static inline int64_t
+true_ns(int64_t t_ns)
+{
+    return clock_speed == 1 ? t_ns : clock_origin + (t_ns - clock_origin) / clock_speed;
+}
+
 /* A new chunk at the end of the file; NULL if the file cannot grow. */
 static uint8_t *
 grow(Writer *w)
@@ -175,7 +184,7 @@ put_begin(State *s, uint32_t seq, int64_t t_ns, uint32_t op, uint32_t stack, uin
     at = record + 4;
     PUT(at, uint8_t, BEGIN);
     PUT(at, uint32_t, seq);
-    PUT(at, int64_t, t_ns);
+    PUT(at, int64_t, true_ns(t_ns));
     PUT(at, uint32_t, op);
     PUT(at, uint32_t, stack);
     PUT(at, uint32_t, target);
@@ -195,7 +204,7 @@ put_end(State *s, uint32_t seq, int64_t t_ns, int64_t result, uint32_t error)
     at = record + 4;
     PUT(at, uint8_t, END);
     PUT(at, uint32_t, seq);
-    PUT(at, int64_t, t_ns);
+    PUT(at, int64_t, true_ns(t_ns));
     PUT(at, int64_t, result);
     PUT(at, uint32_t, error);
     commit(s, record, 29);
@@ -436,9 +445,9 @@ Writer_receipt(Writer *w, PyObject *args)
     uint8_t head[31], *at = head;
     PUT(at, uint8_t, RECEIPT);
     PUT(at, uint32_t, seq);
-    PUT(at, int64_t, t_ns);
+    PUT(at, int64_t, true_ns(t_ns));
     PUT(at, uint16_t, step);
-    PUT(at, int64_t, held_ns);
+    PUT(at, int64_t, held_ns / clock_speed);
     PUT(at, uint32_t, action);
     PUT(at, uint32_t, detail);
     put_bytes(s, head, 31, "", 0);

@@ -19,6 +19,7 @@ from time import monotonic, sleep
 from undermine_agent.faults.changes import LOOK_S
 from undermine_agent.interpreter import native
 from undermine_agent.patching.observe import WeakTable
+from undermine_agent.wire import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class ImpairedConnections:
     def flush(self) -> None:
         """The program ends: send the bytes that were only delayed."""
         self.agent.thread_state().busy = True
-        end = monotonic() + FLUSH_S
+        end = monotonic() + clock.true_s(FLUSH_S)
         for connection in list(self.known.values()):
             for delay in list(connection.delays.values()):
                 delay.finish()

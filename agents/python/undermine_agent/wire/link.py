@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from undermine_agent.wire import tinyjson
+from undermine_agent.wire import clock, tinyjson
 
 TIMEOUT_S = 10
-_TIMEOUT = TIMEOUT_S.to_bytes(8, sys.byteorder) + bytes(8)  # a timeval
 _ANSWER_MAX = 1 << 20
 
 
@@ -32,11 +31,12 @@ class Link:
         import _socket
 
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        seconds = clock.true_s(TIMEOUT_S)
         try:
             # A socket with a time limit of Python's own would not wait while the queue of the tool's socket is full.
-            connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _TIMEOUT)
+            connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, seconds.to_bytes(8, sys.byteorder) + bytes(8))
             connection.connect(self.path)
-            connection.settimeout(TIMEOUT_S)
+            connection.settimeout(seconds)
             answer = _exchange(connection, self.hello)
             if answer.get("type") != "welcome":
                 return None

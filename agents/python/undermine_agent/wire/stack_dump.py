@@ -17,7 +17,7 @@ from time import monotonic_ns
 
 from undermine_agent.names.sites import AGENT_DIR, module_name, on_behalf
 from undermine_agent.patching.patch import on_module
-from undermine_agent.wire import tinyjson
+from undermine_agent.wire import clock, tinyjson
 
 THREADS_MAX, TASKS_MAX, FRAMES_MAX = 200, 500, 60
 TEXT_MAX = 300
@@ -105,7 +105,7 @@ class Dump:
             state = self.agent.thread_state()
             busy, state.busy = state.busy, True
             try:
-                self._save(monotonic_ns())
+                self._save(clock.true_ns(monotonic_ns()))
             finally:
                 state.busy = busy
         except Exception as error:

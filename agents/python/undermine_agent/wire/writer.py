@@ -14,6 +14,7 @@ import os
 from itertools import count
 
 from undermine_agent.interpreter import fast, native
+from undermine_agent.wire import clock
 
 CHUNK = 65536
 MAGIC = b"UMC1"
@@ -83,7 +84,7 @@ class Writer:
     def fresh(self):
         """A new chunk at the end of the file, or scratch memory if the file cannot grow."""
         # Don't wait for long: a signal handler that raises at the wrong moment may leave the lock taken.
-        if self.failed or not self.lock.acquire(timeout=1):
+        if self.failed or not self.lock.acquire(timeout=clock.true_s(1)):
             return self.scratch(), len(MAGIC)
         try:
             return self._grow(), len(MAGIC)
@@ -175,6 +176,19 @@ class Writer:
         cursor.view[position + 4 : position + size] = payload
         _put_length(cursor.view, position, size)
         cursor.position = position + size
+
+
+class TrueTimeWriter(Writer):
+    """For a process whose clock runs faster. The accelerator's class converts times itself."""
+
+    def begin(self, cursor, seq, t_ns, op, stack, target, resource, thread, size) -> None:
+        super().begin(cursor, seq, clock.true_ns(t_ns), op, stack, target, resource, thread, size)
+
+    def end(self, cursor, seq, t_ns, result, error) -> None:
+        super().end(cursor, seq, clock.true_ns(t_ns), result, error)
+
+    def receipt(self, cursor, seq, t_ns, step, held_ns, action, detail) -> None:
+        super().receipt(cursor, seq, clock.true_ns(t_ns), step, held_ns // clock.speed, action, detail)
 
 
 Writer = fast.base("Writer", Writer)  # type: ignore[misc]

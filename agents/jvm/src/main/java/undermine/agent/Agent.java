@@ -12,6 +12,7 @@ import java.util.Map;
 import undermine.agent.hooks.LogicalOperations;
 import undermine.agent.lib.Json;
 import undermine.agent.net.Endpoint;
+import undermine.agent.process.Clock;
 import undermine.agent.process.NativeHelper;
 import undermine.agent.process.ProcessIds;
 import undermine.agent.record.AgentCore;
@@ -59,6 +60,7 @@ public final class Agent {
     /** Operations are recorded from the assignment to `AgentCore.current` on. */
     private static void begin(Config config, Instrumentation instrumentation) throws Exception {
         NativeHelper.prepare(config.accelerator, instrumentation);
+        setClock(config);
         Map<String, Object> introduction = Introduction.of(config);
         AgentCore agent = new AgentCore(config, introduction, Introduction.hello(config), new Endpoint());
         WovenClassCache kept = new WovenClassCache(config.woven);
@@ -82,6 +84,14 @@ public final class Agent {
         agent.greeting.begin();
         instrumentation.retransformClasses(weaver.wanted(instrumentation.getAllLoadedClasses()));
         new BackgroundThread(agent, weaver).start();
+    }
+
+    private static void setClock(Config config) {
+        try {
+            Clock.begin(config.speed, config.originNs);
+        } catch (IOException trouble) {
+            TroubleFile.write(config, trouble);
+        }
     }
 
     /** The JDK's methods to weave. Families that are only observed are woven if the configuration asks for them. */

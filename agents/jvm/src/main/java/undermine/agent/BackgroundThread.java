@@ -2,6 +2,7 @@ package undermine.agent;
 
 import undermine.agent.net.NettyHooks;
 import undermine.agent.process.AgentThread;
+import undermine.agent.process.Clock;
 import undermine.agent.record.AgentCore;
 import undermine.agent.record.ThreadState;
 import undermine.agent.weave.Weaver;
@@ -56,7 +57,7 @@ final class BackgroundThread extends AgentThread {
     /** A program may interrupt all threads of its group. */
     private static void rest() {
         try {
-            Thread.sleep(LOOK_MS);
+            Thread.sleep(Clock.ofTrueLength(LOOK_MS));
         } catch (InterruptedException interrupt) {
             return;
         }

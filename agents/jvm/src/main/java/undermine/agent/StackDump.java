@@ -43,7 +43,7 @@ final class StackDump {
         who.put("node", config.node);
         who.put("incarnation", config.incarnation);
         who.put("pid", config.pid);
-        long now = Clock.now();
+        long now = Clock.trueTime(Clock.now());
         who.put("t_ns", now);
         Path path = java.nio.file.Paths.get(config.stem() + ".stacks");
         save(path, java.nio.file.Paths.get(path + "." + now), new StackDump(names, sites).text(who));

@@ -312,7 +312,7 @@ public final class Faults {
         claim.put("incarnation", link.hello.get("incarnation"));
         claim.put("pid", link.hello.get("pid"));
         claim.put("seq", (long) call.seq);
-        claim.put("t_ns", Clock.now());
+        claim.put("t_ns", Clock.trueTime(Clock.now()));
         claim.put("point", point);
         claim.put("resource", call.subject.resource);
         return claim;

@@ -1,6 +1,7 @@
 package undermine.agent.record;
 
 import undermine.agent.process.AgentThread;
+import undermine.agent.process.Clock;
 import undermine.agent.wire.ToolLink;
 
 /** The agent's hello to the tool, and the tool's welcome. */
@@ -56,7 +57,7 @@ public final class Greeting {
         }
         boolean wasInterrupted = Thread.interrupted();
         try {
-            greeting.join(WAIT_MS_MAX);
+            greeting.join(Clock.ofTrueLength(WAIT_MS_MAX));
         } catch (InterruptedException interrupt) {
             wasInterrupted = true;
         }

@@ -43,6 +43,9 @@ public final class Config {
     public final List<Map<String, Object>> steps;
     /** The pairs of operation and target whose contents are part of points; null: all contents are recorded, to learn them. */
     private final Set<List<String>> contents;
+    /** How much faster than true time this process's clock runs, since `originNs` of the true clock. */
+    public final long speed;
+    public final long originNs;
     public final int pid;
     public final int parent;
 
@@ -69,6 +72,8 @@ public final class Config {
         heap = Boolean.TRUE.equals(json.get("heap"));
         content = Boolean.TRUE.equals(json.get("content"));
         survey = Boolean.TRUE.equals(json.get("survey"));
+        speed = json.get("speed") instanceof Number ? ((Number) json.get("speed")).longValue() : 1;
+        originNs = json.get("origin_ns") instanceof Number ? ((Number) json.get("origin_ns")).longValue() : 0;
         operations = list(json, "operations");
         variables = list(json, "variables");
         steps = list(json, "steps");

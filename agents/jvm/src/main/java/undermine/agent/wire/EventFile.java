@@ -17,6 +17,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import undermine.agent.lib.OwnerOnlyFile;
 import undermine.agent.lib.Utf8;
 import undermine.agent.process.AgentThread;
+import undermine.agent.process.Clock;
 
 /**
  * Writes the event file of this process, as protocol/README.md defines it, into mapped memory, which survives SIGKILL.
@@ -154,7 +155,7 @@ public final class EventFile {
         int at = chunk.position + 4;
         buffer.put(at, (byte) BEGIN);
         buffer.putInt(at + 1, seq);
-        buffer.putLong(at + 5, t);
+        buffer.putLong(at + 5, Clock.trueTime(t));
         buffer.putInt(at + 13, op);
         buffer.putInt(at + 17, stack);
         buffer.putInt(at + 21, target);
@@ -169,7 +170,7 @@ public final class EventFile {
         int at = chunk.position + 4;
         buffer.put(at, (byte) END);
         buffer.putInt(at + 1, seq);
-        buffer.putLong(at + 5, t);
+        buffer.putLong(at + 5, Clock.trueTime(t));
         buffer.putLong(at + 13, result);
         buffer.putInt(at + 21, error);
         chunk.complete(END_SIZE);
@@ -182,9 +183,9 @@ public final class EventFile {
             int at = chunk.position + 4;
             buffer.put(at, (byte) RECEIPT);
             buffer.putInt(at + 1, seq);
-            buffer.putLong(at + 5, t);
+            buffer.putLong(at + 5, Clock.trueTime(t));
             buffer.putShort(at + 13, (short) step);
-            buffer.putLong(at + 15, heldNs);
+            buffer.putLong(at + 15, Clock.trueLength(heldNs));
             buffer.putInt(at + 23, action);
             buffer.putInt(at + 27, detail);
             chunk.complete(RECEIPT_SIZE);
@@ -346,7 +347,7 @@ public final class EventFile {
         Grower grower = new Grower(this);
         grower.start();
         long start = System.nanoTime();
-        while (!grower.isDone && System.nanoTime() - start < GROW_NS_MAX) {
+        while (!grower.isDone && System.nanoTime() - start < Clock.ofTrueLength(GROW_NS_MAX)) {
             Thread.yield();
         }
         failed = !grower.isDone; // the thread may still map it: nobody else may use this part of the file

@@ -10,6 +10,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import undermine.agent.lib.Utf8;
+import undermine.agent.process.Clock;
 import undermine.agent.process.Threads;
 
 /** Conversations over a Unix socket. Loaded by name, since the oldest supported JVMs don't have such sockets. */
@@ -92,7 +93,7 @@ final class UnixSocket {
         private final long limitNs;
 
         Patience(int timeoutMs) {
-            limitNs = timeoutMs * 1_000_000L;
+            limitNs = Clock.ofTrueLength(timeoutMs * 1_000_000L);
         }
 
         /** Wait a moment; throws if the time is up. */
