@@ -1,4 +1,4 @@
-"""A campaign resumes only with the isolation of nodes that it began with."""
+"""A campaign resumes only under the conditions that it began with: the isolation of nodes, the speed of clocks."""
 
 from __future__ import annotations
 
@@ -32,4 +32,14 @@ def test_other_isolation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     choice = IsolationChoice("ports", "no namespaces: not root")
     with pytest.raises(UserError, match=r"isolated by namespaces and now would be by ports \(no namespaces: not root\)"):
         opening.refuse_changes(store, config)
+    store.close()
+
+
+def test_another_speed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "undermine.toml").write_text(TOML)
+    store = CampaignStore(tmp_path / "campaign")
+    store.set_meta("identity", opening.identity(load(tmp_path)))
+    (tmp_path / "undermine.toml").write_text(f"{TOML}[run]\nspeed = 10\n")
+    with pytest.raises(UserError, match=r"run\.speed was 1 and is now 10"):
+        opening.refuse_changes(store, load(tmp_path))
     store.close()

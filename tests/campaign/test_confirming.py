@@ -430,3 +430,20 @@ def test_a_finding_that_is_not_believed_is_announced_too(engine, store) -> None:
 def test_a_symptom_that_recovers_is_announced(engine, store) -> None:
     last = told(engine, store, lambda run: breaks(run) if not run.record.conditions.patience_s else "")[-1]
     assert last == ("not reproduced", "not reproduced, it recovers by itself or was chance (0/2): it breaks")
+
+
+def test_a_symptom_of_faster_clocks_is_confirmed_at_speed_1(engine, store) -> None:
+    engine.config = msgspec.structs.replace(engine.config, run=msgspec.structs.replace(engine.config.run, speed=10))
+    (finding,) = observed(engine, store, [Fixed("a", crash())], breaks).run(ENDLESS)
+    speeds = [conditions.speed for conditions in engine.runner.conditions]
+    assert dict(zip(engine.runner.strategies, speeds, strict=True)) == {"baseline": 10, "a": 10, "confirm": 1, "control": 1}
+    assert finding.confirmed
+
+
+def test_a_symptom_that_only_faster_clocks_show_is_not_reproduced(engine, store) -> None:
+    engine.config = msgspec.structs.replace(engine.config, run=msgspec.structs.replace(engine.config.run, speed=10))
+    said = []
+    fails = lambda run: "it breaks" if hurts(run.plan) and run.speed == 10 else ""  # noqa: E731
+    (finding,) = observed(engine, store, [Fixed("a", crash())], fails, said.append).run(ENDLESS)
+    assert (finding.rate, finding.confirmed, finding.believed) == ("0/2", False, False)
+    assert [news.kind for news in said if news.kind in ("confirmed", "not reproduced")] == ["not reproduced"]

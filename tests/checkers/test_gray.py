@@ -13,7 +13,7 @@ from undermine.model.baseline import Baseline
 from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Hold, Partition, Pause, Reboot
 from undermine.model.plan import At, Plan, Step
-from undermine.model.run import END, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
+from undermine.model.run import END, Conditions, HealthSample, Moment, NodeExit, Op, OpStatus, Receipt, RunView, Verdict
 from undermine.testing import point, run_view
 
 HIT_S, HEALED_S = 10.0, 16.0
@@ -472,3 +472,9 @@ def test_hundreds_of_sufferers_make_short_evidence() -> None:
     ops = [op(f"c{n}", 0.5) for n in range(500)]
     health = healthy(*["n1", "n2"] * 500)
     assert len(check(ops, health=health).evidence) < 20
+
+
+def test_a_client_waits_in_the_targets_time() -> None:
+    waits = (op("a", 0.5, 0.8, "unknown"), op("b", 0.6, 0.9, "unknown"))
+    assert check(waits).answer == "pass"
+    assert check(waits, conditions=Conditions(speed=5)).answer == "fail", "0.3 s are 1.5 s of the target"

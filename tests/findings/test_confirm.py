@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, Reruns, best, fired_alike, next_rerun
+from undermine.findings.confirm import PLANS_MAX, Attempt, Rate, Reruns, best, fired_alike, lasted_alike, next_rerun
 from undermine.model.faults import Crash, Delay
 from undermine.model.finding import LandedRun, Realism
 from undermine.model.plan import At, Compare, Lasted, Plan, Step, When
@@ -164,3 +164,15 @@ def test_a_re_run_that_passes_counts_only_if_its_delay_lasted_about_as_long() ->
     again = [run(2, 0.06), run(3, 0.4), run(4, 4.0), run(5, 3.0, *late), run(6, 0.1, *late)]
     found = Reruns([first, *again]).attempt(first, lambda each: bool(each.symptoms))
     assert found.again == Rate(tries=3, hits=2, elsewhere=2)
+
+
+def test_a_delay_at_a_higher_speed_lasted_as_long_as_the_target_saw_it() -> None:
+    plan = Plan((Step(At(point()), Delay(300.0)),))
+
+    def run(number: int, seconds: float, speed: int) -> LandedRun:
+        lasted = (Lasted(0, seconds, "clients finished", speed),)
+        return LandedRun(number, "a", plan, plan.id, "fired", (), ((0, point()),), lasted=lasted)
+
+    first = run(1, 0.5, 10)
+    assert not lasted_alike(run(2, 2.4, 1), first)
+    assert lasted_alike(run(3, 2.6, 1), first)

@@ -41,6 +41,7 @@ from undermine.model.faults import (
     carried_out_by,
     duration_s,
     failure_of,
+    fault_at_speed,
     fault_kind,
     is_fault,
     lacking,
@@ -305,3 +306,17 @@ def test_a_lost_stream_lasts_and_a_message_lost_at_the_call_does_not() -> None:
 @pytest.mark.parametrize("error", [*DISK_ERRORS, *NETWORK_ERRORS])
 def test_the_named_errors_exist_on_this_system(error: str) -> None:
     assert isinstance(getattr(errno, error), int)
+
+
+@pytest.mark.parametrize("fault", [Reboot(2.0), Delay(3.0), Pause(4.0), PowerLoss(after_s=5.0), Partition(lasts_s=6.0)])
+def test_a_fault_lasts_the_nth_part_in_true_time(fault: Fault) -> None:
+    planned_s = duration_s(fault)
+    assert planned_s is not None
+    assert duration_s(fault_at_speed(fault, 4)) == planned_s / 4
+    assert fault_at_speed(fault, 1) is fault
+
+
+def test_every_kind_that_ends_by_itself_is_tested_at_a_higher_speed() -> None:
+    timed = {row.struct for row in FAULT_KINDS.values() if duration_s(row.struct()) is not None}
+    assert timed <= {Reboot, Delay, Pause, PowerLoss, Partition}
+    assert fault_at_speed(Partition(), 4) == Partition()

@@ -47,3 +47,9 @@ def test_checkers_see_the_real_time_of_a_fault() -> None:
     (fault,) = run_view(plan, receipts=[Receipt(0, "n1", "delay", 5, held_ns=4)], timing=timing).faults
     assert fault.lasted == timing.faults[0]
     assert str(fault).startswith("delay (held 2.5 s, until clients made no progress) before ")
+
+
+def test_a_run_with_faster_clocks_says_its_speed() -> None:
+    lasted = Lasted(0, 0.5, "its time", speed=10)
+    assert fault_words(Delay(5.0), lasted) == "delay (held 0.5 s at ×10)"
+    assert lasted.target_s == 5.0

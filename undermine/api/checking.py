@@ -11,8 +11,10 @@ from undermine import plugins
 from undermine.analysis.agreement.suggestions import Suggestions
 from undermine.analysis.contents import Contents
 from undermine.analysis.points import Recurrence, operations_by_kind, recurrence
+from undermine.api import speeds
 from undermine.api.opening import build_agents, opened, silent
 from undermine.api.planning import count_reasons, learnt_by
+from undermine.api.speeds import SpeedCheck
 from undermine.campaign.forecast import Forecast
 from undermine.campaign.limits import Limits
 from undermine.campaign.proving import Proof, Prover
@@ -21,6 +23,7 @@ from undermine.campaign.variables import Unmatched, VariableSeen, values_at_end
 from undermine.config.schema import Config
 from undermine.deployments.machine import Ability, abilities
 from undermine.model.baseline import Baseline
+from undermine.model.errors import ClusterError
 from undermine.model.event import AgentInfo, Event
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView
@@ -83,6 +86,9 @@ class CheckResult(msgspec.Struct, frozen=True):
     suggestions: Suggestions | None = None
     """The variables that survey runs suggest; None without `suggest`."""
 
+    speed: SpeedCheck | None = None
+    """Whether the fault-free run is the same as at speed 1; None if `run.speed` is 1."""
+
     @property
     def unproved(self) -> tuple[str, ...]:
         """The checkers that never failed, so that nothing shows that they can."""
@@ -101,9 +107,13 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
     config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, baseline_runs=runs))
     chosen = plugins.strategies(config)
     build_agents(config, listener)
+    slow = speeds.at_speed_1(config, chosen, listener) if config.run.speed != 1 else None
     with opened(config, folder, chosen, listener, fresh=True, survey=True) as (campaign, store, engine):
         campaign.refuse_unusable()
-        campaign.baseline()
+        try:
+            campaign.baseline()
+        except ClusterError as error:
+            raise (speeds.too_fast(error, config.run.speed) if slow else error) from None
         usual = campaign.preparing.learn()
         points, runs = store.baseline_points()
         possible_faults = campaign.possible_faults()
@@ -114,6 +124,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             prover = Prover(engine, last, folder_of_last, campaign.plan_runner.checkers, listener)
             proofs = prover.prove(folder / "prove")
         durations = tuple(row["timing"]["total_s"] for row in store.run_rows() if row["kind"] is not RoundKind.SURVEY)
+        fast = speeds.fault_free(config.run.speed, store, usual.failed_as)
         suggestions = campaign.surveying.run() if suggest else None
         forecast = campaign.forecast(
             {each.name: len(campaign.ask(each, 1).pruned.kept) for each in chosen if not isinstance(each, Counted)},
@@ -140,6 +151,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             suggestions=suggestions,
             forecast=forecast,
             learnt=learnt_by(chosen),
+            speed=speeds.compare(config, slow, fast) if slow else None,
         )
 
 

@@ -91,7 +91,7 @@ class Prover:
             self._run += 1
             folder = scratch / sabotage
             self._tell("run", words)
-            conditions = Conditions(sabotage=sabotage)
+            conditions = Conditions(sabotage=sabotage, speed=self._base.speed)
             view = self._engine.runner.execute(folder, self._run, plan, None, conditions)
             verdicts = self._judge(view, folder)
             shutil.rmtree(folder, ignore_errors=True)

@@ -235,11 +235,11 @@ class PlanRunner:
 
     def _conditions(self, slot: Slot) -> Conditions:
         """Re-runs get the long wait, and their agents observe everything that could explain a hang. A realism check only measures
-        one operation, so it has the usual limits."""
+        one operation, so it has the usual limits. Everything that decides about a suspicion runs at speed 1."""
         if slot.kind is RoundKind.REALISM:
             return Conditions(observe_all=True, slow_s=self._config.hunt.realism_s)
         if slot.kind is RoundKind.SURVEY:
-            return Conditions(observe_all=True, survey=True)
+            return Conditions(observe_all=True, survey=True, speed=self._config.run.speed)
         if slot.kind not in _PATIENT:
             learnt_from = slot.kind in LEARNT_FROM
             asked = self._asked if learnt_from else self._store.meta(_WISHES, {}).get(slot.strategy, ())
@@ -248,6 +248,7 @@ class PlanRunner:
                 heap="heap" in asked,
                 content="content" in asked,
                 labels="labels" in asked and slot.kind is RoundKind.BASELINE and not self._without_labels,
+                speed=self._config.run.speed,
             )
         return Conditions(patience_s=self._config.run.patience_s, observe_all=True)
 

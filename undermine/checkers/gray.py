@@ -125,7 +125,7 @@ class Gray(BuiltinChecker):
                 yield spell
 
     def _patience_ns(self, run: RunView, op: Op) -> int:
-        return int(1e9 * max(self._settings.gray_s, SLOWER_MAX * run.baseline.slowest_s.get(op.f, 0.0)))
+        return run.record.true_ns(max(self._settings.gray_s, SLOWER_MAX * run.baseline.slowest_s.get(op.f, 0.0)))
 
 
 def _spells(window: Window, ops: Sequence[Op]) -> Iterable[list[Op]]:
@@ -231,13 +231,13 @@ def _end_ns(run: RunView, step: int) -> int:
 def _excused(run: RunView) -> Iterable[tuple[int, int]]:
     """Periods in which operations may stay open by the table in `allowed`: until the nodes serve again."""
     healed_ns = run.record.healed_ns
-    recovery_ns = int(1e9 * run.baseline.recovery_s) or healed_ns
+    recovery_ns = run.record.true_ns(run.baseline.recovery_s) or healed_ns
     for step, planned in enumerate(run.plan.steps):
         begin_ns = _begin_ns(run, step)
         if begin_ns and row_of(planned.fault).excused == "all clients":
             over_ns = _end_ns(run, step)
             if (down_s := restart_after_s(planned.fault)) is not None:
-                over_ns = begin_ns + int(1e9 * down_s)
+                over_ns = begin_ns + run.record.true_ns(down_s)
             yield begin_ns, min(over_ns + recovery_ns, healed_ns)
     for ended in run.record.exits:
         if not ended.expected and ended.t_ns < healed_ns:

@@ -46,7 +46,8 @@ def check(
 ) -> int:
     """Check that a hunt can work here: run the workload three times without faults and report what was observed.
 
-    Reports what this machine allows, which agents loaded, how stable the runs are, and how long a hunt takes. With
+    Reports what this machine allows, which agents loaded, how stable the runs are, and how long a hunt takes. If
+    `run.speed` isn't 1, it also says whether the fault-free run is the same as at speed 1. With
     `--prove-checkers` it also kills a node, causes a hang, loses data and changes answers; it exits with 1 if a checker
     notices none of these. If no node has one of the configured variables, it says why and exits with 2. With
     `--suggest-variables` it makes two more runs, in which agents look for attributes that nodes usually agree about, and
@@ -80,7 +81,7 @@ def show_check(result: api.CheckResult, *, verbose: bool = False) -> None:
     out.print(f"isolation of nodes: {plain(result.isolation)}")
     out.print(f"nodes run as: {plain(result.user) or 'the user of this command'}")
     _show_agents(out, result, verbose=verbose)
-    for lines in (_points_lines(result), _cost_lines(result), _baseline_lines(result)):
+    for lines in (_points_lines(result), _speed_lines(result), _cost_lines(result), _baseline_lines(result)):
         for line in lines:
             out.print(line)
     if result.proofs:
@@ -151,6 +152,16 @@ def _points_lines(result: api.CheckResult) -> Iterator[str]:
             yield f"  content is part of points: {plain(f'{op} {target} on {node}')}"
     for text, why in result.contents.left_out.items():
         yield f"  content is left out: {plain(f'{text}: {why}')}"
+
+
+def _speed_lines(result: api.CheckResult) -> Iterator[str]:
+    """Whether the fault-free run is the same as at speed 1."""
+    if result.speed is None:
+        return
+    verdict, *details = result.speed.sentences
+    yield f"[{'green' if result.speed.same else 'yellow'}]{plain(verdict)}[/]"
+    for text in details:
+        yield f"  {plain(text)}"
 
 
 def _cost_lines(result: api.CheckResult) -> Iterator[str]:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -51,6 +51,8 @@ NODES_MAX = 64
 ALL = "all"
 """The built-in group of all nodes."""
 SECONDS_MAX = 86_400
+SPEED_MAX = 100
+TRUE_S_MIN = 1.0
 BUDGET_S_MAX = 30 * SECONDS_MAX
 
 Agent = Literal["auto", "python", "jvm", "none"]
@@ -211,6 +213,7 @@ class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hang_s: Seconds = 8.0
     patience_s: Seconds = 60.0
     gray_s: Seconds = 2.0
+    speed: Annotated[int, _whole(1, SPEED_MAX)] = 1
     checker_timeout_s: Seconds = 10.0
     late_s_max: Seconds = 0.5
     user: Text = ""
@@ -273,6 +276,8 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The number of runs at a time: `jobs`, else one for each four cores."""
         return self.jobs or max(1, cores // 4)
 
+
+_Table = TypeVar("_Table", bound=msgspec.Struct)
 
 AUTO = "auto"
 _SIGNIFICANT = ("roles", "params", "groups", "variables", "strategies", "workload", "run", "faults", "checkers")
@@ -371,8 +376,25 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         wanted = self.roles[role].agent
         if wanted != "auto":
             return RUNTIMES[wanted]
+        return runtime_for(self.program(role))
+
+    def program(self, role: str) -> str:
+        """The program that this role's command starts. Placeholders that differ between nodes stay."""
         program = _program_of(self.roles[role].command)
-        return runtime_for(_filled(program, Values((), project=self.project, params=self.params)))
+        return _filled(program, Values((), project=self.project, params=self.params))
+
+    def at_speed(self, speed: int) -> Config:
+        """A copy for one run whose clocks are this much faster: the seconds of the target's time as true seconds.
+
+        Limits of the tool that a busy machine can exceed stay at 1 s at least.
+        """
+        if speed == 1:
+            return self
+        return msgspec.structs.replace(
+            self,
+            run=_shortened(self.run, speed, settle_timeout_s=TRUE_S_MIN, hang_s=TRUE_S_MIN, gray_s=0.0),
+            roles={name: _role_at_speed(role, speed) for name, role in self.roles.items()},
+        )
 
     def where(self, key: str) -> str:
         """`FILE:LINE` of a dotted key, or of the table that it would be in."""
@@ -400,6 +422,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """A digest that is equal for configurations whose runs may share a campaign. The order of keys does not matter."""
         data = json.dumps(self.significant(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(data.encode(), digest_size=16).hexdigest()
+
+
+def _shortened(table: _Table, speed: int, **least_s: float) -> _Table:
+    """A copy with these times divided by the speed. A time above its least one doesn't become shorter than that."""
+    times = {name: (getattr(table, name), least) for name, least in least_s.items()}
+    return msgspec.structs.replace(table, **{name: max(s / speed, min(s, least)) for name, (s, least) in times.items()})
+
+
+def _role_at_speed(role: Role, speed: int) -> Role:
+    return msgspec.structs.replace(role, restart=_shortened(role.restart, speed, after_s=0.0)) if role.restart else role
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

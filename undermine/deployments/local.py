@@ -26,6 +26,7 @@ from undermine.deployments.node_probes import AskUser, NodeProbes, role_environm
 from undermine.deployments.slow.disk import SlowDisks
 from undermine.model.faults import Kept
 from undermine.model.run import NodeExit, NodeInfo
+from undermine.runtimes.clock import TRUE, TargetClock
 from undermine.store.rundir import RunDir
 
 _POLL_S = 0.01
@@ -57,7 +58,7 @@ class _State:
 class LocalCluster:
     """All nodes of one run. `cgroup` is the run's own folder in the cgroup v2 tree, if nodes can have one. `disks` answers
     their trapped system calls, in a run in which disks may be slow or lose power. `agent_parts` is a folder for copies of the
-    agents' files that the nodes' accounts can read."""
+    agents' files that the nodes' accounts can read. `clock` is the clock of the nodes."""
 
     def __init__(
         self,
@@ -74,7 +75,9 @@ class LocalCluster:
         died: Callable[[str], None] = lambda _: None,
         accounts: Accounts | None = None,
         agent_parts: Path | None = None,
+        clock: TargetClock = TRUE,
     ) -> None:
+        self._clock = clock
         self._accounts = accounts or Accounts(config)
         self._agent_parts = agent_parts
         self._died = died
@@ -209,7 +212,7 @@ class LocalCluster:
             if account:
                 account.give(path)
             env["UNDERMINE_AGENT"] = str(path)
-        return runtime.environment(env, self._agent_parts)
+        return self._clock.environment(runtime.environment(env, self._agent_parts), self._agent_parts)
 
     # --- probing
 

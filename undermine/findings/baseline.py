@@ -51,7 +51,7 @@ def learn(
 
 
 class _Durations:
-    """The longest duration of each kind."""
+    """The longest duration of each kind, in the target's time."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -61,11 +61,11 @@ class _Durations:
 
     def learn(self, run: RunView) -> None:
         self.runs += 1
-        self.workload_s = max(self.workload_s, run.record.workload.duration_s)
-        self.settle_s = max(self.settle_s, run.record.settling.duration_s)
+        self.workload_s = max(self.workload_s, run.record.workload.duration_s * run.speed)
+        self.settle_s = max(self.settle_s, run.record.settling.duration_s * run.speed)
         for op in run.history:
             if op.status == "ok" and op.phase == "workload":
-                took_s = (op.end_ns - op.start_ns) / 1e9
+                took_s = run.record.target_s(op.end_ns - op.start_ns)
                 self.slowest_s[op.f] = max(self.slowest_s.get(op.f, 0.0), took_s)
 
 

@@ -153,8 +153,8 @@ def fired_alike(run: LandedRun, first: LandedRun) -> bool:
 def lasted_alike(run: LandedRun, first: LandedRun) -> bool:
     """Did its delays and pauses last at least half as long as in the first run? If clients finish early, healing cuts them short:
     a run that passes then proves nothing."""
-    seconds = {lasted.step: lasted.seconds for lasted in run.lasted}
-    return all(seconds.get(lasted.step, 0.0) >= lasted.seconds / 2 for lasted in first.lasted)
+    seconds = {lasted.step: lasted.target_s for lasted in run.lasted}
+    return all(seconds.get(lasted.step, 0.0) >= lasted.target_s / 2 for lasted in first.lasted)
 
 
 def reached_all(control: Sequence[Landing], first: Sequence[Landing]) -> bool:

@@ -48,7 +48,7 @@ class Loss(msgspec.Struct, frozen=True):
     def permitted(self, run: RunView, jobs: Iterable[Hashable], submits: dict[Hashable, list[Op]]) -> list[Hashable]:
         """The jobs among these that such a fault may have lost: all their acknowledged submissions are old enough for that."""
         faults = [(fault.t_ns, _hit_ns(run, fault)) for fault in run.faults if self._counts(run, fault)]
-        window_ns = float("inf") if self.within_s is None else self.within_s * 1e9
+        window_ns = float("inf") if self.within_s is None else run.record.true_ns(self.within_s)
 
         def may_be_lost(op: Op) -> bool:
             return any(op.start_ns <= hit_ns and op.end_ns >= fired_ns - window_ns for fired_ns, hit_ns in faults)

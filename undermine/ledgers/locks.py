@@ -77,7 +77,7 @@ def mutual_exclusion(
         clock, both, backwards = Clock(run), [], []
         by_lock = grouped(granted, find_lock)
         for one, ops in by_lock.items():
-            holdings = [_holding(op, one, frozen(find_holder(op)), ends, find_lease(op)) for op in ops]
+            holdings = [_holding(op, one, frozen(find_holder(op)), ends, _expired_ns(run, op, find_lease(op))) for op in ops]
             both += [(one, *pair) for pair in _overlaps(holdings)]
         if both:
             return Verdict.fail(
@@ -123,20 +123,21 @@ class _Releases:
 
 
 def _holding(
-    op: Op, lock: Hashable, holder: Hashable, releases: dict[Hashable, _Releases], lease_s: float | None
+    op: Op, lock: Hashable, holder: Hashable, releases: dict[Hashable, _Releases], expired_ns: int
 ) -> _Holding:
-    """The holding from the operation's end to the next release; a lease may have begun when the operation did."""
+    """The holding from the operation's end to the next release, or to the end of its lease."""
     known = releases.get((lock, holder))
     released_ns = known.after(op.start_ns) if known else _FOR_EVER_NS
-    return _Holding(op.end_ns, min(released_ns, _expired_ns(op, lease_s)), holder, op)
+    return _Holding(op.end_ns, min(released_ns, expired_ns), holder, op)
 
 
-def _expired_ns(op: Op, lease_s: Any) -> int:
+def _expired_ns(run: RunView, op: Op, lease_s: Any) -> int:
+    """When the lease ends by the clocks of the run; it may have begun when the operation did."""
     if lease_s is None:
         return _FOR_EVER_NS
     if not isinstance(lease_s, int | float) or lease_s != lease_s:
         raise Unclear(f"the lease of a {op.f} is not a number of seconds: {show(lease_s)}")
-    return op.start_ns + int(min(lease_s * 1e9, _FOR_EVER_NS))
+    return op.start_ns + min(run.record.true_ns(min(lease_s, _FOR_EVER_NS / 1e9)), _FOR_EVER_NS)
 
 
 def _overlaps(holdings: Iterable[_Holding]) -> list[tuple[_Holding, _Holding]]:

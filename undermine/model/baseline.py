@@ -27,7 +27,8 @@ class Agreements(msgspec.Struct, frozen=True):
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """The normal behaviour that a campaign learns from its fault-free and benign runs; empty if it has not learnt it yet."""
+    """The normal behaviour that a campaign learns from its fault-free and benign runs; empty if it has not learnt it yet. Its
+    seconds are those of the target's time."""
 
     runs: int = 0
     """The number of fault-free runs that it is learnt from."""

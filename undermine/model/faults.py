@@ -587,6 +587,15 @@ def duration_s(fault: Injection) -> float | None:
     return None if seconds is None else float(seconds)
 
 
+_DURATIONS = ("after_s", "delay_s", "pause_s", "lasts_s")
+
+
+def fault_at_speed(fault: Injection, speed: int) -> Injection:
+    """A copy that lasts as long in true time as the fault does by clocks that run `speed` times faster."""
+    lasting = {name: seconds / speed for name in _DURATIONS if (seconds := getattr(fault, name, None))}
+    return msgspec.structs.replace(fault, **lasting) if speed != 1 else fault
+
+
 def restart_after_s(fault: Injection) -> float | None:
     """The seconds after which the nodes that it kills are started again; None if it kills none or leaves them down."""
     return duration_s(fault) if row_of(fault).kills else None

@@ -18,6 +18,7 @@ from undermine.model.faults import (
     Injection,
     PowerLoss,
     capability,
+    fault_at_speed,
     nodes_of,
     restart_after_s,
     row_of,
@@ -173,11 +174,20 @@ class Lasted(msgspec.Struct, frozen=True):
 
     step: int
     seconds: float
+    """True time."""
     why: EndReason = ""
+    speed: int = 1
+    """How much faster the target's clocks ran."""
+
+    @property
+    def target_s(self) -> float:
+        """By the target's clocks."""
+        return self.seconds * self.speed
 
     def words(self, fault: Injection) -> str:
         """`held 4.2 s, until clients had finished`"""
         took = f"{self.seconds:.1f} s" if self.seconds >= 0.1 else f"{1000 * self.seconds:.0f} ms"
+        took += f" at ×{self.speed}" if self.speed != 1 else ""
         return ", ".join(filter(None, (f"{row_of(fault).band[1]} {took}", UNTIL.get(self.why))))
 
 
@@ -228,6 +238,12 @@ class Plan(msgspec.Struct, frozen=True):
         """The plan in words. For a run, `lasted` has the real times of its delays and pauses."""
         real = {one.step: one for one in lasted}
         return ", then ".join(describe_step(step, real.get(n)) for n, step in enumerate(self.steps)) or "no fault"
+
+
+def at_speed(plan: Plan, speed: int) -> Plan:
+    """A copy in true seconds, for clocks that run `speed` times faster."""
+    steps = tuple(msgspec.structs.replace(step, fault=fault_at_speed(step.fault, speed)) for step in plan.steps)
+    return msgspec.structs.replace(plan, steps=steps)
 
 
 @lru_cache(1 << 15)

@@ -111,6 +111,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """Agents also look for attributes that could be variables, and record their values."""
     slow_s: float = 0.0
     """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
+    speed: int = 1
+    """How much faster than true time the clocks of nodes and clients run. A plan names seconds of their time."""
     sabotage: Sabotage = ""
     """The defect that the tool causes without a receipt, to show that checkers can fail."""
 
@@ -319,6 +321,19 @@ class RunRecord(msgspec.Struct, frozen=True):
     tries: int = 1
     """The number of this try: in all tries before it, the plan did not fire."""
 
+    @property
+    def speed(self) -> int:
+        """How much faster than true time the clocks of nodes and clients ran. All times of a record are true."""
+        return self.conditions.speed
+
+    def target_s(self, ns: int) -> float:
+        """A length of true time, in nanoseconds, as seconds of the target's time."""
+        return ns * self.speed / 1e9
+
+    def true_ns(self, target_s: float) -> int:
+        """A length of the target's time, in seconds, as nanoseconds of true time."""
+        return int(1e9 * target_s / self.speed)
+
 
 def as_if(record: RunRecord, faults: Sequence[tuple[Fault, Event]]) -> RunRecord:
     """A copy of the record as if these faults had fired, each before its operation. For runs that never happened."""
@@ -390,6 +405,12 @@ class RunView:
     def plan(self) -> Plan:
         """The plan that was run: `run.plan.steps`, `str(run.plan)`."""
         return self.record.plan
+
+    @property
+    def speed(self) -> int:
+        """How much faster than true time the clocks of nodes and clients ran. Times of a run are true: multiply a duration by
+        this to compare it with a time limit of the target."""
+        return self.record.speed
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:

@@ -19,12 +19,15 @@ from undermine.model.plan import Plan
 from undermine.model.point import CLIENT
 from undermine.model.run import NodeInfo
 from undermine.runtimes.base import Progress
+from undermine.runtimes.clock import TRUE, TargetClock, library
 from undermine.runtimes.table import PYTHON, RUNTIMES
 from undermine.store.rundir import RunDir
 
 
 def prepare_agents(config: Config, progress: Progress) -> None:
-    """Build those parts of all roles' agents that may take long, before the first run."""
+    """Build those parts of all roles' agents that may take long, before the first run; also the clock, if it is faster."""
+    if config.run.speed != 1:
+        library()
     for name in dict.fromkeys(config.runtime(role).name for role in config.roles):
         RUNTIMES[name].prepare(progress)
 
@@ -48,7 +51,9 @@ class AgentFiles:
         content: bool = False,
         labels: bool = False,
         survey: bool = False,
+        clock: TargetClock = TRUE,
     ) -> None:
+        self._clock = clock
         self._config = config
         self._run = run
         self._nodes = nodes
@@ -79,6 +84,7 @@ class AgentFiles:
             **({"content": True} if self._content else {}),
             **({"labels": True} if self._labels else {}),
             **({"survey": True} if self._survey else {}),
+            **self._clock.settings(),
             **self._for_runtime(info, role),
             **self._contents_of(info.id),
             "variables": variables(self._config, info, slots),
@@ -104,6 +110,7 @@ class AgentFiles:
             "cgroup": "",
             **({"heap": False} if self._heap else {}),
             **({"labels": False} if self._labels else {}),
+            **self._clock.settings(),
             "operations": [],
             "adapters": [resolve(name, self._config.project) for name in adapters],
             **PYTHON.agent_settings([sys.executable]),

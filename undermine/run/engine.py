@@ -21,6 +21,7 @@ from undermine.model.plan import Plan
 from undermine.model.run import Verdict
 from undermine.policies.pruning import Refusal
 from undermine.run.runner import Runner
+from undermine.runtimes import clock
 from undermine.userland.client import UserlandClient
 from undermine.userland.registry import check_workloads
 
@@ -125,8 +126,10 @@ def _refusals(code: int | None, out: Path, log: Path) -> list[Refusal]:
 
 
 def _helper_env(config: Config, folder: Path) -> dict[str, str]:
-    """The environment that marks the helper as part of a living tool, so that a sweep spares it."""
-    return {**markers(config.dir, folder), "UNDERMINE_GUARDIAN_OF": tool_identity()}
+    """The environment that marks the helper as part of a living tool, so that a sweep spares it. If clocks are to be faster, it
+    loads the library for that, and its children change their clocks."""
+    env = {**markers(config.dir, folder), "UNDERMINE_GUARDIAN_OF": tool_identity()}
+    return env if config.run.speed == 1 else clock.preloading({**os.environ, **env}, clock.TRUE)
 
 
 @contextlib.contextmanager

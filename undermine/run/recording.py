@@ -41,11 +41,16 @@ def pending_steps(receipts: Collection[Receipt]) -> set[int]:
 
 
 def lasted(
-    plan: Plan, receipts: Sequence[Receipt], exits: Sequence[NodeExit], healing_ns: int, heal_reason: HealReason
+    plan: Plan,
+    receipts: Sequence[Receipt],
+    exits: Sequence[NodeExit],
+    healing_ns: int,
+    heal_reason: HealReason,
+    speed: int = 1,
 ) -> Iterator[Lasted]:
     """How long each delay and pause that took effect was in force; on several nodes, the longest time.
 
-    `healing_ns` is when healing began.
+    `healing_ns` is when healing began; `speed` is that of the nodes' clocks.
     """
     for number, step in enumerate(plan.steps):
         planned_s = duration_s(step.fault)
@@ -54,12 +59,12 @@ def lasted(
         if not proofs or planned_s is None or row_of(step.fault).untimed is None:
             continue
         longest = max(proofs, key=lambda receipt: receipt.held_ns)
-        end_ns, why = longest.t_ns, _end_reason(longest, planned_s, own, healing_ns, heal_reason)
+        end_ns, why = longest.t_ns, _end_reason(longest, planned_s / speed, own, healing_ns, heal_reason)
         if longest.held_ns <= 0:  # it never noted its end: its process died, or the run ended first
             deaths = [e.t_ns for e in exits if e.node == longest.node and e.t_ns >= longest.t_ns]
             end_ns, why = (min(deaths), "process died") if deaths else (healing_ns, heal_reason)
         if end_ns > longest.begun_ns:
-            yield Lasted(number, round((end_ns - longest.begun_ns) / 1e9, 3), why)
+            yield Lasted(number, round((end_ns - longest.begun_ns) / 1e9, 3), why, speed)
 
 
 def _end_reason(

@@ -37,7 +37,7 @@ from undermine.model.baseline import Agreements
 from undermine.model.errors import UserError
 from undermine.model.event import ProcessStacks
 from undermine.model.faults import row_of
-from undermine.model.plan import HealReason, Plan, loses_power, point_at
+from undermine.model.plan import HealReason, Plan, at_speed, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
@@ -59,6 +59,7 @@ from undermine.run.slow_operations import slow_operations
 from undermine.run.tool_faults import Saboteur, ToolFaults
 from undermine.run.user_calls import UserCalls, exit_code, helper_died
 from undermine.run.watching import HealthLog, Operations
+from undermine.runtimes.clock import TargetClock
 from undermine.store.rundir import RunDir, load_trace
 from undermine.userland.client import Call, UserlandClient
 from undermine.userland.workloads import SessionFile, Triggers
@@ -103,7 +104,9 @@ class RunInProgress:
         contents: Contents | None = None,
         agreements: Agreements = Agreements(),  # noqa: B008 - frozen
     ) -> None:
-        self._config = config
+        self._start_wait_s = config.run.hang_s
+        self._config = config = config.at_speed(conditions.speed)
+        self._clock = TargetClock.begin(conditions.speed)
         self._run = run
         self._id = run_id
         self._plan = plan
@@ -117,7 +120,8 @@ class RunInProgress:
         self._expanded = expanded(plan)
         compiled = self._expanded.compiled
         self._slots = variable_slots(compiled)
-        self._controller = Controller(compiled, [info.id for info in nodes], alternatives=bool(self._expanded.names))
+        in_true_time = at_speed(compiled, conditions.speed)
+        self._controller = Controller(in_true_time, [info.id for info in nodes], alternatives=bool(self._expanded.names))
         shared_host = len({info.host for info in nodes}) < len(nodes)
         self._state = SharedState(
             run.state, len(compiled.steps), ports=shared_host, variables=len(self._slots), nodes=len(nodes)
@@ -138,10 +142,11 @@ class RunInProgress:
         watched |= {"labels": conditions.labels, "survey": conditions.survey}
         self._tokens = {node: secrets.token_hex(16) for node in (*(info.id for info in nodes), CLIENT)}
         files = AgentFiles(
-            config, run, nodes, compiled, socket_path, contents, tokens=self._tokens, copies=agent_copies, **watched
+            config, run, nodes, compiled, socket_path, contents, tokens=self._tokens, copies=agent_copies, clock=self._clock,
+            **watched,
         )
         client_agent = _client_agent(run, files) if conditions.observe_all else ""
-        self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent)
+        self._calls = UserCalls(userland, run, network.namespace(CLIENT), client_agent, self._clock)
         self._disks = self._supervised_disks()
         with contextlib.ExitStack() as ends:
             if self._disks:  # end their supervisor if something fails here
@@ -150,7 +155,7 @@ class RunInProgress:
             disks = self._disks
             self._cluster = LocalCluster(
                 config, run, KEY.format(run_id), guardian, nodes, files.make, self._calls.ask_about_node, network, cgroup, disks,
-                self._forget_variables, accounts, agent_copies,
+                self._forget_variables, accounts, agent_copies, self._clock,
             )  # fmt: skip
             self._faults = ToolFaults(compiled, self._cluster, self._slow_down)
             self._saboteur = Saboteur(conditions.sabotage, self._cluster)
@@ -246,8 +251,9 @@ class RunInProgress:
             self._spent[name] = time.monotonic() - begun
 
     def _waited_enough(self) -> bool:
-        """True if a fault is in force and `hang_s` is over: then nodes need not be ready."""
-        return bool(self._controller.fired()) and time.monotonic() - self._begun > self._config.run.hang_s
+        """True if a fault is in force and `hang_s` is over: then nodes need not be ready. In true time, since a start takes as
+        long at any speed."""
+        return bool(self._controller.fired()) and time.monotonic() - self._begun > self._start_wait_s
 
     def _not_ready(self, unready: dict[str, str]) -> Broken:
         node, why = next(iter(unready.items()))
@@ -359,10 +365,10 @@ class RunInProgress:
     def _settle(self, call: Call, operations: Operations) -> None:
         """Poll until all nodes serve and the final reads succeed; the workload may end meanwhile."""
         begun = time.monotonic()
-        usual = begun + self._limit_s(self._config.run.settle_timeout_s)
+        usual = begun + self._settle_s
         ids = [info.id for info in self._nodes]
         unready = self._cluster.wait_ready(
-            ids, lambda: time.monotonic() > usual, self._conditions.patience_s, all_needed=self._all_needed
+            ids, lambda: time.monotonic() > usual, self._patience_s, all_needed=self._all_needed
         )
         answered = self._heal_reason == "clients finished" or self._await_answers(call, operations, usual)
         self._workload = self._workload_result(call, answered)
@@ -384,9 +390,21 @@ class RunInProgress:
         """Does one node that never serves again decide the run? Not if a fault permits its node to refuse: then the others do."""
         return not any(row_of(step.fault).may_refuse(point_at(step.trigger)) for step in self._plan.steps)
 
+    @property
+    def _patience_s(self) -> float:
+        """The conditions' patience in true seconds."""
+        return self._conditions.patience_s / self._clock.speed
+
+    @property
+    def _settle_s(self) -> float:
+        """The time limit for settling. If clocks are faster, the time that the start of the nodes took is added: a restart and
+        final reads need as much CPU time as at speed 1."""
+        extra_s = self._spent.get("start", 0.0) if self._clock.speed != 1 else 0.0
+        return self._limit_s(self._config.run.settle_timeout_s) + extra_s
+
     def _limit_s(self, usual_s: float) -> float:
         """The time limit for a wait after healing: `usual_s`, or the conditions' patience if that is longer."""
-        return max(usual_s, self._conditions.patience_s)
+        return max(usual_s, self._patience_s)
 
     def _await_answers(self, call: Call, operations: Operations, usual: float) -> bool:
         """Wait until all operations that were pending at healing are answered, or one succeeds if none was pending; return false
@@ -408,7 +426,7 @@ class RunInProgress:
 
     def _await_health(self, usual: float) -> dict[str, str]:
         """The nodes that are not healthy when the time is over, and why."""
-        deadline = max(usual, time.monotonic() + self._conditions.patience_s)
+        deadline = max(usual, time.monotonic() + self._patience_s)
         while (unhealthy := self._cluster.unhealthy()) and time.monotonic() < deadline:
             gone = {node: ENDED for node in unhealthy if self._cluster.gone(node)}
             if gone and self._all_needed:
@@ -446,9 +464,9 @@ class RunInProgress:
 
     def _final_reads(self) -> tuple[str, str]:
         """Do the final reads; return their result and its details. If they failed, gather the nodes' stacks."""
-        timeout_s = self._limit_s(self._config.run.settle_timeout_s)
+        timeout_s = self._settle_s
         self._write_session()
-        call = self._calls.start("final", timeout_s=timeout_s)
+        call = self._calls.start("final", timeout_s=timeout_s * self._clock.speed)
         ended = call.wait(timeout_s + self._config.run.hang_s)
         if ended and exit_code(call) == 0:
             return "ok", ""
@@ -545,7 +563,7 @@ class RunInProgress:
                 own_s=total_s - waits_s,
                 late_ms_max=lateness.max_ms,
                 late_ms_p95=lateness.p95_ms,
-                faults=tuple(lasted(plan, receipts, exits, self._healing_ns, self._heal_reason)),
+                faults=tuple(lasted(plan, receipts, exits, self._healing_ns, self._heal_reason, self._clock.speed)),
             ),
         )
         return save_view(self._run, record, trace)

@@ -13,6 +13,7 @@ import msgspec
 from undermine import target_files
 from undermine.model.errors import UserError
 from undermine.model.run import NodeInfo
+from undermine.runtimes.clock import TRUE, TargetClock
 from undermine.store.rundir import RunDir
 from undermine.userland.client import Call, UserlandClient
 
@@ -34,13 +35,17 @@ def exit_code(call: Call) -> int:
 
 
 class UserCalls:
-    """Starts calls in the clients' network namespace. With `client_agent`, workloads carry that agent."""
+    """Starts calls in the clients' network namespace. With `client_agent`, workloads carry that agent. Workloads and final reads
+    have this clock."""
 
-    def __init__(self, userland: UserlandClient, run: RunDir, netns: str, client_agent: str = "") -> None:
+    def __init__(
+        self, userland: UserlandClient, run: RunDir, netns: str, client_agent: str = "", clock: TargetClock = TRUE
+    ) -> None:
         self._userland = userland
         self._run = run
         self._netns = netns
         self._client_agent = client_agent
+        self._clock = clock
         self._numbers = itertools.count(1)
 
     def has_final_reads(self) -> bool:
@@ -49,7 +54,8 @@ class UserCalls:
     def start(self, kind: str, **parameters: Any) -> Call:
         """Start a call that has a session: `workload` or `final`."""
         agent = {"agent": self._client_agent} if self._client_agent else {}
-        return self._call(kind, self._out(kind), session=str(self._run.session), **parameters, **agent)
+        clock = {"clock": msgspec.to_builtins(self._clock)} if self._clock != TRUE else {}
+        return self._call(kind, self._out(kind), session=str(self._run.session), **parameters, **agent, **clock)
 
     def result(self, kind: str) -> dict[str, Any]:
         """The result that a call of this kind wrote; empty if there is none, or it cannot be read."""

@@ -9,6 +9,7 @@ file. Requests and answers are JSON lines on file descriptors 0 and 1 of this pr
 
 `netns` in a request is the path of the network namespace that the child enters before anything else. `agent` is the path of
 the configuration of an agent, for a client that is observed like a node: the child loads the agent, the helper never does.
+`clock` is the clock of the child, if it is faster than the true one.
 The child writes the result of its call to the JSON file `out`.
 """
 
@@ -40,6 +41,7 @@ from undermine.policies.library import parse_policy
 from undermine.policies.plan_view import CampaignProfiles, StoredProfiles, using
 from undermine.policies.pruning import Policy, cluster_policy, compose, filter_policy, refusals
 from undermine.resources import python_agent_dir
+from undermine.runtimes import clock
 from undermine.runtimes.table import PYTHON
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_view, read_history
@@ -208,6 +210,8 @@ def call(declared: registry.Declared | None, request: dict[str, Any]) -> int:
     if "session" in request:
         session_file = msgspec.json.decode(target_files.read(Path(request["session"]), _SESSION_BYTES_MAX), type=SessionFile)
     command = session_file.command if session_file is not None and kind == "workload" else ()
+    if faster := request.get("clock"):
+        clock.use(msgspec.convert(faster, clock.TargetClock))
     if agent := request.get("agent"):
         carry_agent(agent, load=not command)
     if command and session_file is not None:

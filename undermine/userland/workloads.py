@@ -13,7 +13,6 @@ import random
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -22,6 +21,7 @@ import msgspec
 
 from undermine.model.point import Point, client_point
 from undermine.model.run import NodeInfo, Op, OpStatus, Phase
+from undermine.runtimes.clock import true_monotonic_ns
 from undermine.store.rundir import read_history
 
 
@@ -150,7 +150,7 @@ class Session:
         the operation certainly did not happen (`fail`). After any other exception, that is `unknown`.
         """
         client = client or threading.current_thread().name
-        op = Op(0, client, f, node, dict(args or {}), phase=self.phase, start_ns=time.monotonic_ns())
+        op = Op(0, client, f, node, dict(args or {}), phase=self.phase, start_ns=true_monotonic_ns())
         if self._triggers:
             self._triggers.meet(op, "before")
         op = self._history.invoke(op)
@@ -161,7 +161,7 @@ class Session:
                 status=outcome.status,
                 value=outcome.value,
                 error=outcome.error,
-                end_ns=time.monotonic_ns(),
+                end_ns=true_monotonic_ns(),
             )
         )
         if self._triggers:
@@ -276,7 +276,7 @@ class Triggers:
             "node": "client",
             "incarnation": 1,
             "pid": os.getpid(),
-            "t_ns": time.monotonic_ns(),
+            "t_ns": true_monotonic_ns(),
             "point": keys,
         }
         with contextlib.suppress(OSError):
