@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from integration_project import TOML
+from integration_project import LOST, TOML
 
 from undermine.config.load import load
 from undermine.model.faults import Pause
@@ -21,6 +22,7 @@ SPEED = 50
 REST_S = 100.0
 """By clients' clocks: 2 s of true time."""
 HUNT = f"""
+import json
 import time
 import undermine
 
@@ -66,3 +68,17 @@ def test_a_fault_of_the_tool_lasts_the_nth_part(engine: Engine, tmp_path: Path) 
     (lasted,) = view.record.timing.faults
     assert (lasted.speed, lasted.why) == (SPEED, "its time")
     assert REST_S / 2 / SPEED <= lasted.seconds < REST_S / 2
+
+
+def test_a_bug_found_at_a_higher_speed_is_confirmed_at_speed_1(project) -> None:
+    project.write(TOML.replace("hang_s = 2", "hang_s = 10\nspeed = 5"))
+    done = project.run("hunt", "-s", "exhaustive", "--max-runs", "4", "--budget", "10m")
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = next(one for one in project.json("report")["findings"] if one["symptom"] == LOST)
+    assert found["confirmed"]
+    records = [json.loads(path.read_text()) for path in sorted(project.results.glob("campaigns/*/runs/*/record.json"))]
+    speeds = {record["plan"]["strategy"]: record["conditions"]["speed"] for record in records}
+    assert (speeds["exhaustive"], speeds["confirm"], speeds["control"]) == (5, 1, 1)
+    project.write(TOML.replace("hang_s = 2", "hang_s = 10"))
+    refused = project.run("hunt", "--resume")
+    assert "run.speed was 5 and is now 1" in refused.stderr
