@@ -61,6 +61,7 @@ EXAMPLE_IS_LOCATED_BY = {"api/demo.py", "resources.py"}
 
 LINES_MAX = 600
 LONG_FILES = {
+    "undermine/model/faults.py": "the struct and the row of a kind of fault stay together: a new kind is added in one file",
 }
 
 DANGEROUS_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
