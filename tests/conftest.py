@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from jdks import why_no_jvm
 
+from undermine.runtimes import jvm_agent
 from undermine.store.database import CampaignStore
 
 settings.register_profile(
@@ -32,3 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take minutes, so that the others run beside them and not before; then with the longest files."""
     counts = Counter(item.path for item in items)
     items.sort(key=lambda item: ("first" not in item.keywords, -counts[item.path], item.path))
+
+
+@pytest.fixture(scope="session")
+def jar() -> Path:
+    """The JVM agent's jar, built if it is missing. The tests fail, not skip, if it cannot be built."""
+    if why := why_no_jvm():
+        pytest.skip(why)
+    return jvm_agent.agent_jar()

@@ -10,8 +10,6 @@ import pytest
 from fake_tool import FakeTool, Outcome
 from jdks import compile_java, jdks, run_java, why_no_jvm
 
-from undermine.runtimes import jvm_agent
-
 HERE = Path(__file__).resolve().parent
 VERIFIED = (
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:+BytecodeVerificationLocal"),
@@ -19,13 +17,6 @@ VERIFIED = (
 )
 """By default the JVM does not verify the JDK's own classes, but the code that is woven into them must be valid. Hashes are
 numbers in order, so that no two monitors share a counter of the agent by chance."""
-
-
-@pytest.fixture(scope="session")
-def jar() -> Path:
-    if why := why_no_jvm():
-        pytest.skip(why)
-    return jvm_agent.agent_jar()
 
 
 @pytest.fixture(scope="session")

@@ -11,20 +11,10 @@ from typing import Any
 
 import pytest
 from conformance_bench import HERE, Bench, Kind, jvm_kind, python_kind
-from jdks import compile_java, jdks, why_no_jvm
+from jdks import compile_java, jdks
 from waiting import HANG_S
 
-from undermine.runtimes import jvm_agent
-
 KINDS = ["python-pure", "python-fast", *([f"jvm-{major}" for major in sorted(jdks())] or ["jvm"])]
-
-
-@pytest.fixture(scope="session")
-def jar() -> Path:
-    """The agent's jar, built if it is missing. The tests fail, not skip, if it cannot be built."""
-    if why := why_no_jvm():
-        pytest.skip(why)
-    return jvm_agent.agent_jar()
 
 
 @pytest.fixture(scope="session")

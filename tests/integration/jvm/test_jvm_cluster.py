@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conformance_bench import HERE
 from jdks import compile_java
 from token_digests import tokens_of
 
@@ -57,7 +56,7 @@ def workload(s):
 @pytest.fixture
 def project(jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setenv("UNDERMINE_JVM_AGENT", str(jar))
-    compile_java(tmp_path, HERE / "Store.java")
+    compile_java(tmp_path, Path(__file__).with_name("Store.java"))
     (tmp_path / "undermine.toml").write_text(TOML)
     (tmp_path / "hunt.py").write_text(HUNT)
     return load(tmp_path)
