@@ -160,6 +160,12 @@ def lasting_partition(fault: Partition, here: str, nodes: Sequence[str]) -> dict
     return lost
 
 
+def resets_connections(fault: Partition) -> bool:
+    """Must agents reset the connections that the partition cut when it ends, so that nothing is delivered late? After errors they
+    always do."""
+    return bool(fault.resets) or (fault.level == "operation" and fault.loss == "error")
+
+
 # --- why a plan cannot run
 
 

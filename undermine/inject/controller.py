@@ -13,7 +13,7 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from undermine.agent_protocol import WIRE
-from undermine.inject.compile import Cut, cuts, lasting_partition
+from undermine.inject.compile import Cut, cuts, lasting_partition, resets_connections
 from undermine.model.event import AgentInfo
 from undermine.model.faults import (
     Corrupt,
@@ -326,7 +326,7 @@ class Controller:
         They stay for the rest of the run, for processes that learn of the end late.
         """
         fault = self.plan.steps[step].fault
-        if not isinstance(fault, Partition) or not fault.resets_connections:
+        if not isinstance(fault, Partition) or not resets_connections(fault):
             return []
         cut = lasting_partition(fault, self.claims[step].node, self._nodes)
         return [Lasting(step, node, {"kind": _RESET, "peers": lost["peers"]}) for node, lost in cut.items()]

@@ -100,8 +100,7 @@ class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault")
 
     `out` loses only the messages that `nodes` send, `in` only those that they receive. At the level of operations the agents
     do it, and `loss` says whether programs get errors. At the level of the network the packets are lost. It ends after `lasts_s`;
-    without that, when the step ends or everything is healed. With `resets`, agents then reset the connections that it cut, so
-    that nothing is delivered late. After errors they always do.
+    without that, when the step ends or everything is healed. `resets`: agents then reset the connections that it cut.
     """
 
     nodes: tuple[str, ...] = ()
@@ -111,10 +110,6 @@ class Partition(msgspec.Struct, frozen=True, tag="partition", tag_field="fault")
     loss: Loss = "silent"
     lasts_s: float | msgspec.UnsetType = msgspec.UNSET
     resets: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def resets_connections(self) -> bool:
-        return bool(self.resets) or (self.level == "operation" and self.loss == "error")
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="fault"):
@@ -327,10 +322,10 @@ def _describe_partition(fault: Partition) -> str:
         "out": f"from {inside} to {outside} only",
         "in": f"to {inside} from {outside} only",
     }
-    how = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
+    loss = {"network": "", "operation": ", silent" if fault.loss == "silent" else ", with errors"}[fault.level]
+    how = loss + (", ends with resets" if fault.resets else "")
     lasting = f" for up to {fault.lasts_s:g} s" if fault.lasts_s else ""
-    ends = ", ends with resets" if fault.resets else ""
-    return f"partition {ways[fault.direction]}{lasting} ({fault.level}{how}{ends})"
+    return f"partition {ways[fault.direction]}{lasting} ({fault.level}{how})"
 
 
 _KEPT = {
@@ -452,9 +447,7 @@ FAULT_KINDS: Mapping[str, FaultKind[Any]] = {
         describe=_describe_partition,
         harm=lambda fault, point: LOSES_MESSAGES,
         usual_outage_s=lambda limits: 0.0,
-        label=lambda fault: {"both": "partition", "out": "partition, outgoing", "in": "partition, incoming"}[
-            fault.direction
-        ],
+        label=lambda fault: "partition" + {"both": "", "out": ", outgoing", "in": ", incoming"}[fault.direction],
         detail=_describe_partition,
         band=("cut", "cut off"),
         checks={"lasts_s": _not_seconds_if_set},
