@@ -148,7 +148,7 @@ def test_a_strict_umask_of_the_tool_does_not_hide_the_agent_from_nodes(folder: P
             view = run(Reboot(0.1))
     finally:
         os.umask(given)
-    assert view.record.status == "fired", view.record.reason
+    assert view.record.status == "fired", (view.record.reason, puts(view), view.trace.agents, view.trace.problems)
     assert [agent.agent for agent in view.trace.agents] == ["python-fast/1"] * 2
 
 
