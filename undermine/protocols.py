@@ -19,7 +19,8 @@ from undermine.model.predictions.outcome import Outcome, outcome_of
 from undermine.model.run import Moment, Rank, RunStatus, RunView, Verdict
 
 if TYPE_CHECKING:
-    from undermine.program import Dependence, Facts
+    from undermine.program import Facts
+    from undermine.program.dependence import Questions
 
 
 class PointSeen(msgspec.Struct, frozen=True):
@@ -145,7 +146,7 @@ def in_source(scripts: Mapping[str, str], role: str, loc: str) -> str:
     return f"{scripts.get(role, module)}{colon}{rest}" if module == SCRIPT else loc
 
 
-def _no_dependence() -> Dependence:
+def _no_dependence() -> Questions:
     from undermine.program import Dependence, Program  # imported late, so that workload processes start fast
 
     return Dependence(Program(()))
@@ -157,7 +158,7 @@ class TargetProgram(msgspec.Struct, frozen=True):
     facts: Facts
     scripts: Mapping[str, str] = {}
     """By role: the module that its command runs as a script."""
-    dependence: Dependence = msgspec.field(default_factory=_no_dependence)
+    dependence: Questions = msgspec.field(default_factory=_no_dependence)
     """Answers what depends on an operation. It keeps the parsed source; a strategy that doesn't ask lets it go."""
 
     def stack(self, role: str, stack: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from undermine.campaign.helpers import Helpers
 from undermine.config.schema import Config
 from undermine.model.run import RunView
 from undermine.program import Compiled, Dependence, Named, Program, joined
+from undermine.program.dependence import JoinedQuestions
 from undermine.protocols import TargetProgram
 from undermine.run.target_sources import RoleClasses, Sources, target_sources
 from undermine.runtimes.base import ClassFiles
@@ -21,9 +22,10 @@ def helpers(config: Config) -> Helpers:
     def read_program(run: RunView, folders: Sequence[str], observed: Sequence[tuple[str, str]]) -> TargetProgram:
         found = sources_of(config, run)
         program = Program.read(folders or found.folders, [Named(function, op) for function, op in found.named])
-        compiled = [_compiled(each, folders).facts(observed) for each in found.classes]
-        facts = joined([program.with_observed(observed).facts(), *compiled])
-        return TargetProgram(facts, found.scripts, Dependence(program))
+        compiled = [_compiled(each, folders) for each in found.classes]
+        facts = joined([program.with_observed(observed).facts(), *(each.facts(observed) for each in compiled)])
+        dependence = JoinedQuestions([each.dependence() for each in compiled], Dependence(program))
+        return TargetProgram(facts, found.scripts, dependence)
 
     return Helpers(read_program, catch_up)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from undermine.program.bytecode.methods import Methods
+from undermine.program.bytecode.queries import BytecodeDependence
 from undermine.program.facts import Facts, Kind, Limit, Region, StaticPoint, Term, Trouble, counts_of, grouped
 from undermine.program.regions.parts import RegionActions, RegionFunction, RegionPart
 from undermine.program.regions.spread import Callee, Spread
@@ -22,6 +24,8 @@ class CompiledFunction(msgspec.Struct, frozen=True):
     id: str
     count: int
     calls: tuple[tuple[int, tuple[str, ...]], ...]
+    body: msgspec.Raw = msgspec.Raw(b"null")
+    """A `Body`, or null if the function is too large. Only questions about dependence decode it."""
 
 
 class CompiledPoint(msgspec.Struct, frozen=True):
@@ -97,6 +101,13 @@ class Compiled(msgspec.Struct, frozen=True):
             edges=len(calls),
         )
         return Facts(tuple(points), counts, tuple(Trouble(*each) for each in self.troubles), _sites(spread))
+
+    def dependence(self) -> BytecodeDependence:
+        """Answers questions about operations of this program."""
+        bodies = {each.id: each.body for each in self.functions}
+        callees = {each.id: dict(each.calls) for each in self.functions}
+        operations = {f"{each.function}#{each.ordinal}": each.op for each in self.points}
+        return BytecodeDependence(Methods(bodies, callees, operations))
 
     def _points(self, spread: Spread) -> Iterable[StaticPoint]:
         by_function: dict[str, list[CompiledPoint]] = {}

@@ -8,5 +8,19 @@ the target, and never guesses: where the source is missing, the answer is `Unkno
 from undermine.program.dependence.answers import IMPACTS, Impact, ImpactKind, Line, Loop, LoopLimit, Unknown, Why
 from undermine.program.dependence.lifting import meeting
 from undermine.program.dependence.queries import Dependence
+from undermine.program.dependence.questions import JoinedQuestions, Questions
 
-__all__ = ["IMPACTS", "Dependence", "Impact", "ImpactKind", "Line", "Loop", "LoopLimit", "Unknown", "Why", "meeting"]
+__all__ = [
+    "IMPACTS",
+    "Dependence",
+    "Impact",
+    "ImpactKind",
+    "JoinedQuestions",
+    "Line",
+    "Loop",
+    "LoopLimit",
+    "Questions",
+    "Unknown",
+    "Why",
+    "meeting",
+]

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from undermine.program.dependence.answers import Line, Unknown
-from undermine.program.dependence.paths import RAISED, Paths
+from undermine.program.dependence.paths import Paths
+from undermine.program.dependence.ways import RAISED
 from undermine.program.program import Program
 from undermine.program.source.blocks import COMPREHENSIONS, Action
 from undermine.program.source.call_sites import CallSites, position_of

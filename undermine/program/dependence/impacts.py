@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from undermine.program.dependence.answers import IMPACTS, Impact, ImpactKind, Unknown
 from undermine.program.dependence.lifting import STACK_MAX, Level, Lifting, without_repeats
-from undermine.program.dependence.paths import RAISED
 from undermine.program.dependence.slices import Cause
 from undermine.program.dependence.uses import targets_of
+from undermine.program.dependence.ways import RAISED
 from undermine.program.regions.signals import QUEUES
 from undermine.program.source.calls import how_run
 from undermine.program.source.code import Code, text_of

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from undermine.program.arithmetic import number
 from undermine.program.dependence.answers import Loop, LoopLimit, Unknown
 from undermine.program.dependence.frames import Frame, StackFrames
-from undermine.program.dependence.paths import RAISED, Paths
+from undermine.program.dependence.paths import Paths
 from undermine.program.dependence.slices import Origin, Raises, Slice, Slices
 from undermine.program.dependence.uses import changed_by
+from undermine.program.dependence.ways import RAISED
 from undermine.program.regions.readings import Readings
 from undermine.program.source.blocks import Action, LoopNode
 from undermine.program.source.code import Code, text_of

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from undermine.program.dependence.exceptions import catches, catches_everything, never_returns
-from undermine.program.dependence.paths import RAISED, RETURNED, Paths
+from undermine.program.dependence.paths import Paths
 from undermine.program.dependence.uses import (
     Uses,
     captured_by,
@@ -25,6 +25,7 @@ from undermine.program.dependence.uses import (
     targets_of,
     uses_of,
 )
+from undermine.program.dependence.ways import RAISED, RETURNED
 from undermine.program.regions.readings import PASSES
 from undermine.program.source.blocks import Action
 from undermine.program.source.calls import CALL

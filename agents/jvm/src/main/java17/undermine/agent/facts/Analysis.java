@@ -70,6 +70,7 @@ public final class Analysis {
             each.put("id", method.id);
             each.put("count", method.calls.size());
             each.put("calls", calls);
+            each.put("body", MethodBody.of(method, classes.hierarchy));
             found.add(each);
         }
         return found;

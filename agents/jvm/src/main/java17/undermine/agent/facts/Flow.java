@@ -111,6 +111,11 @@ final class Flow {
         return next.get(at);
     }
 
+    /** The handlers that an exception of this instruction may reach. */
+    int[] handlers(int at) {
+        return handlers.get(at);
+    }
+
     /** All instructions on the ways from these on, also over exceptions. `ends` are reached, but not passed. */
     BitSet after(int[] starts, BitSet ends) {
         return reached(starts, ends, true, true);
