@@ -904,6 +904,53 @@ public class Causal {
         }
     }
 
+    /** Threads that nobody asked wait until the main thread has written files: at a latch, a monitor, a queue and a future. */
+    static void barriers() throws Exception {
+        CountDownLatch latch = new CountDownLatch(1);
+        Object monitor = new Object();
+        LinkedBlockingQueue<String> queue = new LinkedBlockingQueue<>();
+        CompletableFuture<String> future = new CompletableFuture<>();
+        Thread[] waiters = {
+            new Thread(() -> quietly(() -> latch.await()), "latch"),
+            new Thread(() -> quietly(() -> {
+                synchronized (monitor) {
+                    monitor.wait();
+                }
+            }), "monitor"),
+            new Thread(() -> quietly(() -> queue.take()), "queue"),
+            new Thread(() -> quietly(() -> future.get()), "future"),
+        };
+        for (Thread waiter : waiters) {
+            waiter.start();
+            while (waiter.getState() != Thread.State.WAITING) {
+                Thread.yield();
+            }
+        }
+        Files.write(Paths.get("before"), new byte[5]);
+        latch.countDown();
+        synchronized (monitor) {
+            monitor.notifyAll();
+        }
+        queue.put("item");
+        future.complete("result");
+        Files.write(Paths.get("after"), new byte[5]);
+        for (Thread waiter : waiters) {
+            waiter.join();
+        }
+    }
+
+    interface Waiting {
+        void run() throws Exception;
+    }
+
+    private static void quietly(Waiting waiting) {
+        try {
+            waiting.run();
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     static void sendfile() throws Exception {
         Path path = Paths.get("content");
         Files.write(path, new byte[5000]);

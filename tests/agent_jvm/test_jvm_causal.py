@@ -15,11 +15,13 @@ from waiting import wait_until
 
 from undermine.analysis.causality.blocking import BLOCKS
 from undermine.analysis.causality.causality import causality
+from undermine.analysis.exposure.exposure import exposures
 from undermine.analysis.messages.pairing import pair
 from undermine.analysis.pipeline import analyse
 from undermine.model.codec import read_columns
 
 FAMILIES = ["sync", "time", "handover", "process", "raw"]
+_WAITS = (".wait", "queue.get")
 ALL = ["threads", "pool", "queues", "monitors", "notified", "locks", "times", "poll", "sendfile"]
 
 
@@ -474,3 +476,15 @@ def test_the_trace_is_consistent(program: Any) -> None:
     program.seen(*ALL, "timers", "futures", "contended")
     found = causality(read_columns(program.tool.trace_dir))
     assert list(found.problems()) == []
+
+
+def test_whoever_waits_for_the_work_of_an_operation_is_exposed_to_it(program: Any) -> None:
+    outcome = program.seen("barriers")
+    sites = {event.target: event.loc for event in outcome.of("file.create")}
+    found = exposures(read_columns(program.tool.trace_dir))
+    waits = {spot.loc: one.waits for spot, one in found.items() if spot.op == "file.create"}
+    threads = ("latch", "monitor", "queue", "future")
+    waiting = {event.loc for event in outcome.trace if event.thread in threads and event.op.endswith(_WAITS)}
+    assert len(waiting) == 4
+    assert set(waits[sites["before"]]) == waiting
+    assert waits[sites["after"]] == ()

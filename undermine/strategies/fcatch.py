@@ -276,7 +276,7 @@ class Fcatch:
         pair = left.pair
         when, verb = "after" if pair.after else "before", _VERBS[pair.read.effect]
         text = f"recovery {verb} {pair.resource} and has not found it as it is {when} this {pair.write.effect}"
-        text += f"{_DOUBTFUL}{pair.doubt}" if pair.doubt else ""
+        text += f"{_DOUBTFUL}{pair.doubt}" if pair.doubt else f"; {pair.because}" if pair.because else ""
         by = "a message of the node leads to this" if pair.resource.kind == "object" else "the node does a"
         evidence = [
             _evidence("trace", f"recovery {verb} it", left.read),

@@ -209,15 +209,23 @@ def test_the_source_shows_checks_and_harmless_reads(tmp_path: Path) -> None:
     program = Program.read([str(tmp_path)])
     exists, opens, looks = (point.loc for point in sorted(program.facts().points, key=lambda point: point.line))
     bad = faulty(after=())
-    for op, loc in (("stat", exists), ("open", opens), ("read", opens), ("stat", looks)):
-        bad.file(op, "data", reborn=True, stack=(loc,))
+    for path in ("data", "old"):
+        for op, loc in (("stat", exists), ("open", opens), ("read", opens), ("stat", looks)):
+            bad.file(op, path, reborn=True, stack=(loc,))
     good_origins = Origins(fault_free().analysed())
     crashed = Crashed(Run(Origins(bad.analysed())), "n1", 5000)
     target = TargetProgram(program.facts(), dependence=Dependence(program))
     found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2), program=target)
     columns = bad.columns
-    rules = {columns.stacks[int(columns.stack[pair.read.row])][0]: (pair.rule, pair.impact) for pair in found if pair.after}
-    assert rules == {exists: ("", "raise"), opens: (CHECKED, ""), looks: (HARMLESS, "")}
+    rules: dict[str, dict[str, tuple[str, str]]] = {}
+    for pair in found:
+        if pair.after:
+            site = columns.stacks[int(columns.stack[pair.read.row])][0]
+            rules.setdefault(pair.write.effect, {})[site] = (pair.rule, pair.impact)
+    assert rules["delete"] == {exists: ("", "raise"), opens: (CHECKED, ""), looks: (HARMLESS, "")}
+    assert rules["write"] == {exists: ("", "raise"), opens: ("", "reply"), looks: (HARMLESS, "")}, "it may be incomplete"
+    [because] = {pair.because for pair in found if pair.rule == CHECKED}
+    assert "if os.path.exists(path):" in because
 
 
 def test_keys_of_a_store_are_read_by_whichever_node_recovers() -> None:
@@ -244,3 +252,29 @@ def test_the_write_of_another_node_before_the_first_own_one_is_a_state_too() -> 
     found = pairs(good, bad, 5)
     assert told(found) == {("write", "leader", True), ("write", "leader", False)}
     assert {good.name(pair.before.row) for pair in found if pair.before} == {"other"}
+
+
+LISTING = """
+import os
+
+def boot(path):
+    if os.path.isdir(path):
+        print(os.listdir(path), file=open(path))
+"""
+
+
+def test_a_look_at_a_folder_does_not_check_the_names_in_it(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(LISTING)
+    program = Program.read([str(tmp_path)])
+    exists, lists, _ = (point.loc for point in program.facts().points)
+    good, bad = fault_free(), faulty(after=())
+    good.file("create", "spool/job")
+    for op, loc in (("stat", exists), ("list", lists)):
+        bad.file(op, "spool", reborn=True, stack=(loc,))
+    good_origins = Origins(good.analysed())
+    crashed = Crashed(Run(Origins(bad.analysed())), "n1", 5000)
+    target = TargetProgram(program.facts(), dependence=Dependence(program))
+    found = left_behind(crashed, [Run(good_origins)], Usual([good_origins.analysis] * 2), program=target)
+    listed = [pair for pair in found if pair.read.effect == "list" and pair.after]
+    assert listed
+    assert all(pair.rule != CHECKED for pair in listed)

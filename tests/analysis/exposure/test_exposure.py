@@ -83,6 +83,39 @@ def test_the_thread_that_requested_the_work_waits_for_it(story: Story) -> None:
     assert not found["late"].waits
 
 
+def test_whoever_waits_for_the_same_work_counts(story: Story) -> None:
+    story.did("wait", "event.wait", "latch@1", thread="T3", end=20)
+    story.did("store", "file.write", "data", thread="T2")
+    story.did("set", "event.set", "latch@1", thread="T2", end=19)
+    story.did("late", "file.write", "data", thread="T2")
+    found = told(story)
+    assert found["store"].waits == ("app:wait#1",)
+    assert not found["late"].waits
+
+
+def test_work_that_ends_before_the_signal_keeps_nobody_waiting(story: Story) -> None:
+    story.did("wait", "event.wait", "latch@1", thread="T3", end=30)
+    for number, begin in ((1, "give"), (2, "give2")):
+        story.did(begin, "handover.give", f"job@{number}")
+    story.did("take", "handover.take", "job@1", thread="T2", end=20)
+    story.did("store", "file.write", "data", thread="T2")
+    story.did("end", "file.write", "log", thread="T2", end=20)
+    story.did("take2", "handover.take", "job@2", thread="T2", t=21, end=29)
+    story.did("other", "file.write", "data", thread="T2", t=22)
+    story.did("set", "event.set", "latch@1", thread="T2", t=23, end=24)
+    found = told(story)
+    assert found["other"].waits == ("app:wait#1",)
+    assert not found["store"].waits
+
+
+def test_a_thread_that_only_takes_work_waits_for_nobody(story: Story) -> None:
+    for number in range(5):
+        story.did(f"get{number}", "queue.get", "queue@1", thread="T3", at="app:get#1", end=10 * number + 9, t=10 * number + 1)
+        story.did(f"store{number}", "file.write", "data", at="app:store#1", thread="T2", t=10 * number + 4)
+        story.did(f"put{number}", "queue.put", "queue@1", at="app:put#1", thread="T2", t=10 * number + 6)
+    assert not told(story)["store"].waits
+
+
 def test_an_operation_before_the_clients_begin_is_marked(story: Story) -> None:
     story.processes[CLIENT, 1, 9] = AgentInfo(CLIENT, 1, 9, "a", "r", 2, role=CLIENT)
     story.did("load", "file.read", "data")

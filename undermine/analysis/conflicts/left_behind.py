@@ -51,8 +51,17 @@ class LeftBehind(NamedTuple):
     """The worst harm that an unexpected value may do, from the source; "" if the source isn't known."""
     rule: str = ""
     """The rule that excludes it; "" if none does."""
+    because: str = ""
+    """The lines of the source by which the rule excludes it; "" if the rule needs none."""
     doubt: str = ""
     """If no rule excludes it: why it is only a guess; "" for a report."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Does recovery find that the resource isn't there?"""
+        if self.after:
+            return self.write.effect == "delete"
+        return self.before is None or self.before.effect == "delete"
 
 
 class Crashed(NamedTuple):
@@ -85,7 +94,7 @@ class _Finder:
     ) -> None:
         self._crashed, self._fault_free, self._program = crashed, fault_free, program
         self._impacts: dict[tuple[tuple[str, ...], str], tuple[Impact, ...] | Unknown] = {}
-        self._checked: dict[tuple[Site, str], bool] = {}
+        self._checked: dict[tuple[Site, str, bool], Why | None] = {}
         self._run, self._role = crashed.run, crashed.role
         self._recovery = recovery(self._run.origins, crashed.at_ns, usual, named)
         self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
@@ -137,8 +146,8 @@ class _Finder:
             return pair._replace(rule=RESET)
         if state in self._found_by(pair.read, pair.resource):
             return pair._replace(rule=SEEN)
-        if self._is_checked(pair.read):
-            return pair._replace(rule=CHECKED)
+        if check := self._check(pair.read, missing=pair.is_missing):
+            return pair._replace(rule=CHECKED, because=str(check))
         impacts = self._impact(pair.read)
         if isinstance(impacts, Unknown):
             return pair
@@ -208,16 +217,19 @@ class _Finder:
                 found.setdefault(access.exact, access.row)
         return found
 
-    def _is_checked(self, read: Access) -> bool:
-        """Does an earlier look of recovery at the same resource control whether this read happens?"""
-        key = (self._run.site(read), read.exact)
+    def _check(self, read: Access, *, missing: bool) -> Why | None:
+        """Why an earlier look of recovery at the same resource controls whether this read happens; None if none does. A look
+        whether something exists protects from a missing one, not from an incomplete one. A look at a folder doesn't check the
+        names in it, unless it lists them too."""
+        key = (self._run.site(read), read.exact, missing)
         if key not in self._checked:
             second = self._source_stack(read)
-            firsts = {self._question(look) for look in self._looks_at.get(read.exact, ()) if look.row < read.row}
+            effects = {"list"} if read.effect == "list" else {"read", "list", "exists"} if missing else {"read", "list"}
+            looks = [look for look in self._looks_at.get(read.exact, ()) if look.row < read.row and look.effect in effects]
+            firsts = dict.fromkeys(map(self._question, looks))
             controls = self._program.dependence.controls
-            self._checked[key] = any(
-                isinstance(controls(first, second, one, self._object(read)), Why) for first, one in firsts if first != second
-            )
+            found = (controls(first, second, one, self._object(read)) for first, one in firsts if first != second)
+            self._checked[key] = next((each for each in found if isinstance(each, Why)), None)
         return self._checked[key]
 
     @cached_property

@@ -1,7 +1,7 @@
 """The exposure of each operation, as runs showed it: locks held, time limits in force, and threads that waited for it.
 
 A *spot* is an operation with its call stack, on any node of a role. Its exposure joins all occurrences in a run: the
-locks that one of them held, the shortest time limit, and the waits of threads that had requested the work.
+locks that one of them held, the shortest time limit, and the waits of threads that the work would end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from undermine.analysis.causality.blocking import LOCK
 from undermine.analysis.exposure.compared_limits import COMPARED, LONGEST_S
 from undermine.analysis.exposure.lock_table import TAKES
 from undermine.analysis.pipeline import analyse
@@ -24,6 +25,8 @@ from undermine.model.point import CLIENT, Point, stack_id
 _OCCURRENCES_MAX = 200
 """At most this many occurrences of a spot are examined; they are alike."""
 _CAUSES_MAX = 64
+_OFTEN = 4
+"""A thread that waits at least this number of times for the same object at the same place takes work from others."""
 _MOVES = ("file.write", "net.send", "msg.send")
 _NS = 1e9
 
@@ -57,8 +60,8 @@ class Exposure(msgspec.Struct, frozen=True):
     """The shortest time limit in force, 0 if there was none; and the event that set it."""
     limit_by: str = ""
     waits: tuple[str, ...] = ()
-    """The call sites at which threads waited, without a limit, for work that they had requested and that this operation
-    is part of."""
+    """The call sites at which threads waited, without a limit, for the work that this operation is part of: they had requested
+    it, or the same work ended their wait."""
     bytes: int = 0
     """The largest number of bytes moved at once."""
     serving: bool = True
@@ -123,6 +126,7 @@ class _Run:
         owner = analysis.context[edges.source] if len(edges) else np.empty(0, np.int32)
         order = np.lexsort((edges.source, owner))
         self._sources, self._targets, self._owners = edges.source[order], edges.target[order], owner[order]
+        self._kinds = edges.kind[order]
         self._served_ns = self._first_of_clients()
 
     def exposures(self) -> dict[Spot, Exposure]:
@@ -216,7 +220,8 @@ class _Run:
         return self._columns.target[row] == self._columns.id_of(COMPARED) and self._columns.name(row) == "timeout"
 
     def _waits(self, row: int) -> Iterator[int]:
-        """The waits during this row that its thread or task ended later, if the waiter had requested the work."""
+        """The waits during this row that its thread or task ended later, if the waiter had requested the work, or if the same
+        work ended the wait."""
         columns, context = self._columns, int(self._analysis.context[row])
         low = np.searchsorted(self._owners, context)
         high = np.searchsorted(self._owners, context, side="right")
@@ -224,10 +229,29 @@ class _Run:
         requesters: set[int] | None = None
         for n in range(int(at), min(int(high), int(at) + _CAUSES_MAX)):
             wait = int(self._targets[n])
-            if columns.t[wait] < columns.t[row]:
+            if self._is_barrier(row, n):
+                yield wait
+            elif columns.t[wait] < columns.t[row]:
                 requesters = self._requesters(row) if requesters is None else requesters
                 if int(self._analysis.context[wait]) in requesters:
                     yield wait
+
+    def _is_barrier(self, row: int, edge: int) -> bool:
+        """Does the same work end the wait of any thread that waits when the row ends? The wait then lasts longer if the row does.
+        Locks count while they are held. A thread that waits for work has nothing to do, so it isn't kept from anything."""
+        columns, signal, wait = self._columns, int(self._sources[edge]), int(self._targets[edge])
+        is_same_work = self._analysis.cause[signal] == self._analysis.cause[row]
+        waits = columns.t[wait] < max(columns.t[row], columns.end[row])
+        return bool(is_same_work and waits) and self._kinds[edge] != LOCK and int(columns.stack[wait]) not in self._for_work
+
+    @cached_property
+    def _for_work(self) -> frozenset[int]:
+        """The call stacks at which a thread or task waits again and again for the same object: others hand it its work. Whoever
+        waits for an answer, or for the others of a group, has a new object each time."""
+        rows, columns = np.unique(self._targets), self._columns
+        keys = np.stack([columns.stack[rows], self._analysis.context[rows], columns.resource[rows]])
+        found, times = np.unique(keys, axis=1, return_counts=True)
+        return frozenset(found[0][times >= _OFTEN].tolist())
 
     def _requesters(self, row: int) -> set[int]:
         """The threads and tasks of the same process that caused this row, directly or not."""
