@@ -318,6 +318,14 @@ public class Dependence {
             }
         }
 
+        void each(List<File> files) {
+            List<Long> sizes = new ArrayList<>();
+            files.forEach(file -> sizes.add(file.length()));
+            if (sizes.contains(0L)) {
+                LOG.severe("empty");
+            }
+        }
+
         // IMPACT: unknown
         void escapes(File file, Sink sink) {
             sink.take(file.length());

@@ -93,6 +93,13 @@ def test_harm_is_found_in_the_callers_of_the_operation(compiled: Compiled, depen
     assert found[0].lines[-1].text == "throw io.IOException"
 
 
+def test_harm_is_found_behind_a_library_that_runs_a_lambda(compiled: Compiled, dependence: BytecodeDependence) -> None:
+    inner = site(compiled, ":Dependence.Harm.each.<lambda>", "length")
+    found = dependence.impact((inner, site(compiled, ":Dependence.Harm.each", "forEach")))
+    assert not isinstance(found, Unknown)
+    assert ("error", 1) in {(each.kind, each.depth) for each in found}
+
+
 @pytest.mark.parametrize(("method", "answer"), list(expected("LOOP")))
 def test_the_loop_around_a_wait_and_its_limit(
     method: str, answer: str, compiled: Compiled, dependence: BytecodeDependence

@@ -56,6 +56,9 @@ class Method(Ways):
     def is_iterated(self, node: int) -> bool:
         return self.kind(node) == "call" and self.nodes[node].text.endswith(_ITERATES)
 
+    def is_lambda(self, node: int) -> bool:
+        return self.kind(node) == "call" and self.nodes[node].text.startswith(f"{LAMBDA}.")
+
     def kind(self, node: int) -> str:
         return self.nodes[node].kind if node in self.nodes else ""
 

@@ -200,15 +200,20 @@ class _Slicer:
             self.changed = True
 
     def _touch(self, node: int, operands: Iterable[int], cause: Cause) -> None:
-        """The node changes these operands. One that was read from a field is found there again."""
-        for number in operands:
-            for root in self.method.roots(self._operands(node, number)):
-                by = self.found.touched.setdefault(root, {})
-                if node not in by:
-                    by[node] = Cause(node, cause)
-                    self.changed = True
-                if self.method.kind(root) == "get":
-                    self._put(Put(node, self.method.nodes[root].text, self._objects(root), Cause(node, cause)))
+        """The node changes these operands. One that was read from a field is found there again, and a lambda changes the objects
+        that it has captured."""
+        left = [each for number in operands for each in self.method.roots(self._operands(node, number))]
+        while left:
+            root = left.pop()
+            by = self.found.touched.setdefault(root, {})
+            if node in by:
+                continue
+            by[node] = Cause(node, cause)
+            self.changed = True
+            if self.method.kind(root) == "get":
+                self._put(Put(node, self.method.nodes[root].text, self._objects(root), Cause(node, cause)))
+            elif self.method.is_lambda(root):
+                left += self.method.roots(self.method.used(root))
 
     def _objects(self, access: int) -> frozenset[int]:
         """The objects whose field a node accesses."""

@@ -68,8 +68,10 @@ class Stacks:
                 return
             if below is None:
                 origin = _begun(frame, place, mode)
-            elif mode == "wide" or _is_call_of(frame.method, frame.node, below.method):
+            elif _is_call_of(frame.method, frame.node, below.method):
                 origin = _lifted(below, frame.node, mode)
+            elif mode == "wide":
+                origin = _through_library(below, frame.node)
             else:
                 return
             lines = (*lines, frame.method.line(frame.node))
@@ -122,14 +124,20 @@ def _begun(frame: Frame, place: str, mode: Mode) -> Origin:
 
 def _lifted(below: Slice, call: int, mode: Mode) -> Origin:
     """The origin for the caller: what its call returns, throws, sets or changes."""
-    is_direct = below.returned is not None
     raises = _how(below)
     fields = tuple(sorted((call, operand, field) for operand, field in set(below.fields())))
     touches = tuple(sorted((call, operand) for operand in set(below.touched_parameters())))
     if method_name(below.method.id) == "<init>" and any(operand == 0 for _, operand, _ in fields):
         touches = tuple(sorted({*touches, (call, 0)}))
-    values = frozenset({call}) if is_direct else frozenset()
+    values = frozenset({call}) if below.returned is not None else frozenset()
     return Origin(values, raises=((call, raises),) if raises else (), fields=fields, touches=touches, mode=mode)
+
+
+def _through_library(below: Slice, call: int) -> Origin:
+    """The widest origin for a caller whose call runs the method in a roundabout way, such as a lambda: nobody knows what the code
+    in between does with the result."""
+    raises = _how(below)
+    return Origin(frozenset({call}), raises=((call, raises),) if raises else (), mode="wide")
 
 
 def _how(below: Slice) -> Raises | None:
