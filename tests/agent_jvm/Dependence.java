@@ -126,6 +126,18 @@ public class Dependence {
         }
 
         // CONTROLS: no
+        void counted(File file) throws IOException {
+            if (first(file)) {
+                metrics.add(1);
+            }
+            if (metrics.isOn()) {
+                second(file);
+            }
+        }
+
+        private final Metrics metrics = new Metrics();
+
+        // CONTROLS: no
         void unrelated(File file, boolean other) throws IOException {
             first(file);
             if (other) {
@@ -329,6 +341,18 @@ public class Dependence {
         // IMPACT: unknown
         void escapes(File file, Sink sink) {
             sink.take(file.length());
+        }
+    }
+
+    static class Metrics {
+        int count;
+
+        void add(int more) {
+            count += more;
+        }
+
+        boolean isOn() {
+            return true;
         }
     }
 

@@ -1,8 +1,8 @@
 """Facts from the code of a target: its I/O operations, and the regions in which a slow one hurts.
 
 Never imports or runs any code of the target. `analyse(folders)` returns the facts of source code. `Program.read(folders)` also
-takes the calls that runs have shown, and so does `Compiled`, for bytecode. `Dependence(program)` answers what depends on an
-operation. See docs/program-facts.md.
+takes the calls that runs have shown, and so does `Compiled`, for bytecode. `Dependence(program)` and
+`Compiled.dependence()` answer what depends on an operation. See docs/program-facts.md.
 """
 
 from undermine.program.compiled import Compiled

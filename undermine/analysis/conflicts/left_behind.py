@@ -219,12 +219,12 @@ class _Finder:
 
     def _check(self, read: Access, *, missing: bool) -> Why | None:
         """Why an earlier look of recovery at the same resource controls whether this read happens; None if none does. A look
-        whether something exists protects from a missing one, not from an incomplete one. A look at a folder doesn't check the
-        names in it, unless it lists them too."""
+        whether something exists protects from a missing one, not from an incomplete one. Nothing checks a listing: an earlier one
+        may look for other names."""
         key = (self._run.site(read), read.exact, missing)
         if key not in self._checked:
             second = self._source_stack(read)
-            effects = {"list"} if read.effect == "list" else {"read", "list", "exists"} if missing else {"read", "list"}
+            effects = set[str]() if read.effect == "list" else {"read", "exists"} if missing else {"read"}
             looks = [look for look in self._looks_at.get(read.exact, ()) if look.row < read.row and look.effect in effects]
             firsts = dict.fromkeys(map(self._question, looks))
             controls = self._program.dependence.controls

@@ -23,6 +23,7 @@ Raises = Literal["may fail", "fails", "decides"]
 """How a call may throw an exception: because it gets the value; because it is the operation; because a `throw` depends on the
 value."""
 _ADDS = words("add addAll addFirst addLast put putAll putIfAbsent offer push append insert set write")
+_CONTAINERS = ("java.util.", "java.lang.StringBu")
 _ARITHMETIC = ("java.lang.Math.", "java.util.concurrent.TimeUnit.", "java.lang.Long.", "java.lang.Integer.", "java.time.")
 _CANNOT_FAIL = ("java.io.File.", "java.lang.String.", "java.lang.StringBuilder.", "java.lang.System.", "lambda.")
 _LOGGERS = ("Logger.", "Log.")
@@ -279,12 +280,13 @@ class _Slicer:
         if self.mode == "arithmetic" and not text.startswith(_ARITHMETIC):
             return
         name, control = text.rpartition(".")[2], self.found.controlled.get(node)
-        if name in _ADDS and control is not None:
+        adds = name in _ADDS and text.startswith(_CONTAINERS)
+        if adds and control is not None:
             self._touch(node, [0], control)
         if cause is None:
             return
         self._value(node, Cause(node, cause))
-        if name == "<init>" or name in _ADDS:
+        if name == "<init>" or adds:
             self._touch(node, [0], cause)
         if self.mode == "wide" and not any(each in text for each in _LOGGERS):
             self._touch(node, range(len(self.method.uses[node])), cause)
