@@ -339,6 +339,13 @@ public class Dependence {
         }
 
         // IMPACT: unknown
+        void locks(File file) {
+            synchronized (file.list()) {
+                LOG.info("locked");
+            }
+        }
+
+        // IMPACT: unknown
         void escapes(File file, Sink sink) {
             sink.take(file.length());
         }

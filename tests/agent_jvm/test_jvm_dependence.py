@@ -76,7 +76,7 @@ def test_a_check_controls_the_operation_that_it_guards(
 def test_the_worst_harm_of_an_operation(
     method: str, answer: str, compiled: Compiled, dependence: BytecodeDependence
 ) -> None:
-    names = ("readInt", "read", "length", "exists")
+    names = ("readInt", "read", "length", "exists", "list")
     found = dependence.impact((site(compiled, method, *names),))
     if answer == "unknown":
         assert isinstance(found, Unknown)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-NodeKind = Literal["call", "get", "put", "load", "store", "set", "step", "new", "test", "return", "throw", "catch"]
+NodeKind = Literal["call", "get", "put", "load", "store", "set", "step", "new", "test", "return", "throw", "catch", "lock"]
 
 
 class BodyNode(msgspec.Struct, frozen=True, array_like=True):

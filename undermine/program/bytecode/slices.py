@@ -340,13 +340,16 @@ class _Slicer:
         return "may fail", Cause(node, cause) if counts else None
 
     def _may_fail_by(self, node: int) -> Cause | None:
-        """Why the operands by which a node may fail depend on the origin. An array doesn't fail by the stored value."""
+        """Why the operands by which a node may fail depend on the origin: also an object that may be null, and the index
+        of an array, but not a stored value."""
         kind = self.method.kind(node)
         if self.mode == "arithmetic" or (kind != "call" and self.mode == "exact"):
             return None
-        if kind == "store":
-            return self.found.operand(node, self._operands(node, 0)) or self.found.operand(node, self._operands(node, 1))
-        return self.found.any_operand(node) if kind in ("call", "load", "new") else None
+        if kind in ("store", "put"):
+            numbers = (0, 1) if kind == "store" else (0,)
+            causes = (self.found.operand(node, self._operands(node, number)) for number in numbers)
+            return next((cause for cause in causes if cause is not None), None)
+        return self.found.any_operand(node) if kind in ("call", "get", "load", "new", "lock") else None
 
     # --- results
 

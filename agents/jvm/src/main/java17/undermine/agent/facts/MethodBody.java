@@ -115,6 +115,9 @@ final class MethodBody {
         if (opcode == Opcodes.ATHROW) {
             return "throw";
         }
+        if (opcode == Opcodes.MONITORENTER) {
+            return "lock";
+        }
         boolean isAssignment = node instanceof VarInsnNode && opcode >= Opcodes.ISTORE && opcode <= Opcodes.ASTORE;
         return isAssignment || leavesValue(opcode) && isLastOfBlock(at) ? "set" : null;
     }
