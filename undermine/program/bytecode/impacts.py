@@ -36,13 +36,13 @@ class Impacts:
         self._harm: dict[tuple[str, int], frozenset[ImpactKind] | None] = {}
         self._fed: dict[tuple[str, frozenset[int], int], frozenset[ImpactKind] | None] = {}
 
-    def of(self, stack: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
+    def of(self, stack: Sequence[str], resource: str = "") -> tuple[Impact, ...] | Unknown:
         """The impacts of an operation, the worst first. Unknown if the value is only kept, or goes where it isn't followed."""
         found: dict[tuple[ImpactKind, str], Impact] = {}
         missing: Unknown | None = None
         last: Level | None = None
         depth = -1
-        for depth, level in enumerate(self._stacks.levels(stack, place, "wide")):
+        for depth, level in enumerate(self._stacks.levels(stack, resource, "wide")):
             if isinstance(level, Unknown):
                 missing = level
                 break

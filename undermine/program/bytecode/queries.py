@@ -25,12 +25,12 @@ class BytecodeDependence:
         return any(self._methods.has(loc.rpartition(LOC)[0]) for loc in stack)
 
     def controls(
-        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+        self, first: Sequence[str], second: Sequence[str], first_resource: str = "", second_resource: str = ""
     ) -> Why | Unknown | None:
-        return self._stacks.controls(first, second, first_place, second_place)
+        return self._stacks.controls(first, second, first_resource, second_resource)
 
-    def impact(self, operation: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
-        return self._impacts.of(operation, place)
+    def impact(self, operation: Sequence[str], resource: str = "") -> tuple[Impact, ...] | Unknown:
+        return self._impacts.of(operation, resource)
 
     def in_loop(self, wait: Sequence[str]) -> Loop | Unknown | None:
         return self._loops.around(wait)

@@ -39,35 +39,35 @@ class Stacks:
 
     # --- frames
 
-    def frames(self, stack: Sequence[str], place: str = "") -> list[Frame | Unknown]:
-        """The frames of a stack, innermost first. `place`: the place on the heap that the innermost frame reads."""
-        return [self._frame(loc, place if number == 0 else "") for number, loc in enumerate(stack)]
+    def frames(self, stack: Sequence[str], resource: str = "") -> list[Frame | Unknown]:
+        """The frames of a stack, innermost first. `resource`: the resource on the heap that the innermost frame reads."""
+        return [self._frame(loc, resource if number == 0 else "") for number, loc in enumerate(stack)]
 
-    def _frame(self, loc: str, place: str) -> Frame | Unknown:
+    def _frame(self, loc: str, resource: str) -> Frame | Unknown:
         id, _, number = loc.rpartition(LOC)
         method = self.methods.method(id)
         if method is None or not number.isdigit():
             return Unknown(f"there is no code for {id or loc}")
-        if place:
-            reads = tuple(_reads(method, int(number), place))
-            return Frame(method, reads) if reads else Unknown(f"the code has no read of {place} at {loc}")
+        if resource:
+            reads = tuple(_reads(method, int(number), resource))
+            return Frame(method, reads) if reads else Unknown(f"the code has no read of {resource} at {loc}")
         call = method.call_nodes.get(int(number))
         return Frame(method, (call,)) if call is not None else Unknown(f"the code has no call {loc}")
 
     # --- up
 
-    def levels(self, stack: Sequence[str], place: str, mode: Mode) -> Iterator[Level | Unknown]:
+    def levels(self, stack: Sequence[str], resource: str, mode: Mode) -> Iterator[Level | Unknown]:
         """The levels that the value of an operation reaches, innermost first; `Unknown` where the code is missing."""
         lines: tuple[Line, ...] = ()
         below: Slice | None = None
-        for frame in self.frames(stack, place):
+        for frame in self.frames(stack, resource):
             if below is not None and not below.leaves:
                 return
             if isinstance(frame, Unknown):
                 yield frame
                 return
             if below is None:
-                origin = _begun(frame, place, mode)
+                origin = _begun(frame, resource, mode)
             elif _is_call_of(frame.method, frame.node, below.method):
                 origin = _lifted(below, frame.node, mode)
             elif mode == "wide":
@@ -82,20 +82,20 @@ class Stacks:
     # --- down
 
     def controls(
-        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+        self, first: Sequence[str], second: Sequence[str], first_resource: str = "", second_resource: str = ""
     ) -> Why | Unknown | None:
         """Does the result of the first operation decide whether the second one is executed?"""
-        depths = meeting(_with_place(first, first_place), _with_place(second, second_place))
+        depths = meeting(_with_resource(first, first_resource), _with_resource(second, second_resource))
         if depths is None:
             return None
         first, second = first[: depths[0] + 1], second[: depths[1] + 1]
-        levels = list(self.levels(first, first_place, "exact"))
+        levels = list(self.levels(first, first_resource, "exact"))
         shared = levels[-1] if levels else None
         if isinstance(shared, Unknown):
             return shared
         if shared is None or len(levels) < len(first):
             return None
-        return self._down(shared.found, self.frames(second, second_place), shared.lines)
+        return self._down(shared.found, self.frames(second, second_resource), shared.lines)
 
     def _down(self, found: Slice, frames: Sequence[Frame | Unknown], lines: tuple[Line, ...]) -> Why | Unknown | None:
         *inner, frame = frames
@@ -116,9 +116,9 @@ class Stacks:
         return self._down(self.slices.of(callee.method, Origin(parameters=passed)), inner, (*lines, here))
 
 
-def _begun(frame: Frame, place: str, mode: Mode) -> Origin:
+def _begun(frame: Frame, resource: str, mode: Mode) -> Origin:
     """The origin of an operation: its result, and its failure. A read of the heap doesn't fail."""
-    fails = () if place or not may_fail(frame.method, frame.node) else ((frame.node, "fails"),)
+    fails = () if resource or not may_fail(frame.method, frame.node) else ((frame.node, "fails"),)
     return Origin(frozenset(frame.nodes), raises=fails, mode=mode)  # type: ignore[arg-type]
 
 
@@ -153,15 +153,15 @@ def chain(found: Slice, cause: Cause | None) -> tuple[Line, ...]:
     return tuple(found.method.line(node) for node in nodes if node in found.method.nodes)
 
 
-def _reads(method: Method, number: int, place: str) -> Iterable[int]:
-    """The reads of a place between the previous call and the call with this number. A method of a container, or of an atomic
+def _reads(method: Method, number: int, resource: str) -> Iterable[int]:
+    """The reads of a resource between the previous call and the call with this number. A method of a container, or of an atomic
     variable, is the previous call itself."""
     calls = method.call_nodes
     start, end = calls.get(number - 1, 0), calls.get(number, len(method.nodes) + 2)
     within = [node for node in method.nodes if start < node < end]
-    if place.endswith("]"):
+    if resource.endswith("]"):
         return [node for node in within if method.kind(node) == "load"] or ([start] if start else [])
-    field = place.rpartition(".")[2]
+    field = resource.rpartition(".")[2]
     named = [node for node in within if method.kind(node) == "get" and method.nodes[node].text.rpartition(".")[2] == field]
     return named or ([start] if start and field == "value" else [])
 
@@ -171,6 +171,6 @@ def _is_call_of(method: Method, node: int, callee: Method) -> bool:
     return method.kind(node) == "call" and method.nodes[node].text.rpartition(".")[2] == method_name(callee.id)
 
 
-def _with_place(stack: Sequence[str], place: str) -> Sequence[str]:
+def _with_resource(stack: Sequence[str], resource: str) -> Sequence[str]:
     """The stack; a read of the heap differs from the next call, which has the same call site."""
-    return (f"{stack[0]} {place}", *stack[1:]) if stack and place else stack
+    return (f"{stack[0]} {resource}", *stack[1:]) if stack and resource else stack

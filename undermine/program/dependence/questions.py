@@ -12,16 +12,16 @@ class Questions(Protocol):
     """Answers questions about operations of one program. A stack has the `loc`s of a trace, innermost first."""
 
     def controls(
-        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+        self, first: Sequence[str], second: Sequence[str], first_resource: str = "", second_resource: str = ""
     ) -> Why | Unknown | None:
         """Why the result of the first operation decides whether the second one is executed; None if it doesn't.
 
-        The first operation is then a check for the second one. The places are those of `heap.read`; other operations have
-        none.
+        The first operation is then a check for the second one. The resources are those of `heap.read` events; other
+        operations have none.
         """
 
-    def impact(self, operation: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
-        """The harm that an unexpected result of an operation may do, the worst first. `place`: that of a `heap.read`."""
+    def impact(self, operation: Sequence[str], resource: str = "") -> tuple[Impact, ...] | Unknown:
+        """The harm that an unexpected result of an operation may do, the worst first. `resource`: that of a `heap.read` event."""
 
     def in_loop(self, wait: Sequence[str]) -> Loop | Unknown | None:
         """The loop around a wait, in its function or in one of the next three callers."""
@@ -47,12 +47,12 @@ class JoinedQuestions:
         return next((part for part in self._parts if part.knows(stack)), self._rest)
 
     def controls(
-        self, first: Sequence[str], second: Sequence[str], first_place: str = "", second_place: str = ""
+        self, first: Sequence[str], second: Sequence[str], first_resource: str = "", second_resource: str = ""
     ) -> Why | Unknown | None:
-        return self._for(first).controls(first, second, first_place, second_place)
+        return self._for(first).controls(first, second, first_resource, second_resource)
 
-    def impact(self, operation: Sequence[str], place: str = "") -> tuple[Impact, ...] | Unknown:
-        return self._for(operation).impact(operation, place)
+    def impact(self, operation: Sequence[str], resource: str = "") -> tuple[Impact, ...] | Unknown:
+        return self._for(operation).impact(operation, resource)
 
     def in_loop(self, wait: Sequence[str]) -> Loop | Unknown | None:
         return self._for(wait).in_loop(wait)

@@ -23,6 +23,7 @@ import org.objectweb.asm.tree.TypeInsnNode;
 import org.objectweb.asm.tree.VarInsnNode;
 import org.objectweb.asm.tree.analysis.Analyzer;
 import org.objectweb.asm.tree.analysis.AnalyzerException;
+import undermine.agent.values.ValueSources;
 
 /**
  * The instructions of a method that matter for dependence: calls, accesses to fields and arrays, assignments, tests and ends. Each

@@ -1,4 +1,4 @@
-package undermine.agent.facts;
+package undermine.agent.values;
 
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -22,28 +22,28 @@ import org.objectweb.asm.tree.analysis.SourceValue;
  * Finds for each operand of an instruction the instructions that its value may come from. Only instructions that matter count as
  * sources: a value passes through copies and arithmetic. The source of a caught exception is the label of its handler.
  */
-final class ValueSources extends SourceInterpreter {
+public final class ValueSources extends SourceInterpreter {
     private final Predicate<AbstractInsnNode> matters;
     private final Map<AbstractInsnNode, List<Set<AbstractInsnNode>>> operands = new HashMap<>();
     private final Map<AbstractInsnNode, Integer> parameters = new HashMap<>();
 
-    ValueSources(Predicate<AbstractInsnNode> matters) {
+    public ValueSources(Predicate<AbstractInsnNode> matters) {
         super(Opcodes.ASM9);
         this.matters = matters;
     }
 
     /** The sources of each operand; empty for an instruction that is never reached. */
-    List<Set<AbstractInsnNode>> operands(AbstractInsnNode node) {
+    public List<Set<AbstractInsnNode>> operands(AbstractInsnNode node) {
         return operands.getOrDefault(node, List.of());
     }
 
     /** The number of the parameter that this source stands for; -1 if it is an instruction. */
-    int parameter(AbstractInsnNode source) {
+    public int parameter(AbstractInsnNode source) {
         return parameters.getOrDefault(source, -1);
     }
 
     /** The same sources, with those of assignments instead of the assignments. */
-    Set<AbstractInsnNode> throughAssignments(Set<AbstractInsnNode> values) {
+    public Set<AbstractInsnNode> throughAssignments(Set<AbstractInsnNode> values) {
         Set<AbstractInsnNode> seen = new LinkedHashSet<>(values);
         List<AbstractInsnNode> left = new ArrayList<>(values);
         for (int i = 0; i < left.size(); i++) {
