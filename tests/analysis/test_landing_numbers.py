@@ -8,6 +8,7 @@ from undermine.analysis.landing_numbers import numbers_of
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Place
 from undermine.model.point import Point
+from undermine.model.predictions.landings import UNKNOWN
 from undermine.model.run import Moment
 from undermine.testing import event, point
 
@@ -67,5 +68,5 @@ def test_an_occurrence_has_a_number_for_each_set_of_keys() -> None:
 
 
 def test_a_damaged_trace_or_one_without_the_landing_gives_no_number() -> None:
-    assert nth_of(Trace((write(1),), problems=("a record is lost",)), landing(1), "before") == 0
-    assert nth_of(Trace((write(1),)), landing(2), "before") == 0
+    assert nth_of(Trace((write(1),), problems=("a record is lost",)), landing(1), "before") == UNKNOWN
+    assert nth_of(Trace((write(1),)), landing(2), "before") == UNKNOWN

@@ -14,6 +14,7 @@ from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.point import REST, phase_point
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
+from undermine.model.predictions.landings import UNKNOWN
 from undermine.model.run import PENDING, Moment, Receipt, RunRecord
 from undermine.protocols import Dropped, PastRun
 from undermine.store.database import CampaignStore
@@ -106,7 +107,7 @@ def test_the_occurrences_before_a_second_fault_count_from_the_first_one(engine, 
     there = Moment(0, "n1", 15, point(loc="app:other#1")), Moment(1, "n1", 35, WRITE, "data", 3, 100)
     engine.runner.moments = lambda count, plan: there[: len(plan.steps)]
     campaign(engine, store, [Whole("a", first + second)]).run(ENDLESS)
-    assert [one.numbers for tried in store.tried(()) for one in tried.landed] == [(1, 1, 0), (2, 2, 2)]
+    assert [one.numbers for tried in store.tried(()) for one in tried.landed] == [(1, 1, UNKNOWN), (2, 2, 2)]
 
 
 def test_a_resumed_campaign_knows_the_landings_of_earlier_sessions(engine, store) -> None:

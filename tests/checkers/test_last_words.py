@@ -149,7 +149,8 @@ def test_a_chain_ends_with_its_first_cause() -> None:
 )
 def test_an_exception_that_a_handler_raises_on_purpose_has_the_handled_one_as_its_cause(handler: str, lost: bool) -> None:
     log = (
-        f"{HEAD}{frame('/app/net.py', 'read')}ConnectionResetError: [Errno 104] Connection reset by peer\n\n"
+        f"{HEAD}{frame('/app/a.py', 'run')}{frame('/app/net.py', 'read')}"
+        "ConnectionResetError: [Errno 104] Connection reset by peer\n\n"
         "During handling of the above exception, another exception occurred:\n\n"
         f'{HEAD}  File "/app/a.py", line 3, in run\n{handler}app.Problem: no\n'
     )
@@ -185,3 +186,13 @@ def test_a_member_of_a_group_that_was_only_cancelled_does_not_count() -> None:
         log = head + "".join(member(n, error, error.split(":")[0]) for n, error in enumerate(order, 1)) + end
         said = last_words(log)
         assert (said.frame, said.lost_connection) == ("a.py:ZeroDivisionError", False)
+
+
+def test_an_exception_of_a_function_that_a_handler_calls_is_another_one() -> None:
+    log = (
+        f"{HEAD}{frame('/app/a.py', 'run')}{frame('/app/net.py', 'read')}ConnectionResetError: gone\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        f"{HEAD}{frame('/app/a.py', 'run')}"
+        '  File "/app/a.py", line 9, in repair\n    raise ValueError("corrupt")\nValueError: corrupt\n'
+    )
+    assert not last_words(log).lost_connection

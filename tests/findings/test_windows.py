@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import pytest
 
 from undermine.findings.group import suspicions
-from undermine.model.faults import Crash, Fault, Reboot
+from undermine.findings.windows import Position
+from undermine.model.faults import Crash, Delay, Fault, Reboot
 from undermine.model.finding import Finding, LandedRun
 from undermine.model.plan import At, Plan, Step
 from undermine.model.point import Point
@@ -23,16 +22,23 @@ def at(function: str, node: str = "w1") -> Point:
     return Point.of({**point(loc=f"app:{function}#1", node=node).as_dict(), "role": ROLES[node]})
 
 
-def order(of: Point) -> tuple[Hashable, int] | None:
+def order(of: Point) -> Position | None:
+    """Every point occurs several times, except the report."""
     function = of.get("loc").removeprefix("app:").partition("#")[0]
-    return ((of.get("node"), "main"), POSITIONS[function]) if function in POSITIONS else None
+    return Position((of.get("node"), "main"), POSITIONS[function], function == "report") if function in POSITIONS else None
 
 
 def run(
-    number: int, function: str, symptom: Symptom | None = LOST, fault: Fault = Crash(), node: str = "w1", place: str = "after"  # noqa: B008
+    number: int,
+    function: str,
+    symptom: Symptom | None = LOST,
+    fault: Fault = Crash(),  # noqa: B008 - frozen
+    node: str = "w1",
+    place: str = "after",
+    nth: int = 1,
 ) -> LandedRun:
     here = at(function, node)
-    plan = Plan((Step(At(here, place=place), fault),))  # type: ignore[arg-type]
+    plan = Plan((Step(At(here, place=place, nth=nth), fault),))  # type: ignore[arg-type]
     return LandedRun(number, "random", plan, plan.id, "fired", (symptom,) if symptom else (), ((0, here),))
 
 
@@ -45,7 +51,7 @@ def found(*runs: LandedRun) -> list[Finding]:
 
 def test_a_harmless_fault_between_two_harmful_ones_makes_two_findings() -> None:
     taken, saved = found(run(1, "take"), run(2, "work", None), run(3, "save"))
-    assert (taken.name, taken.runs) == ("accepted job lost, when a worker stops", (1,))
+    assert (taken.name, taken.runs) == ("accepted job lost, when a worker stops in app:take", (1,))
     assert (saved.name, saved.runs) == ("accepted job lost, when a worker stops in app:save", (3,))
     assert (taken.like, saved.like) == (("F2",), ("F1",))
 
@@ -71,10 +77,12 @@ def test_the_end_of_an_operation_comes_after_its_begin() -> None:
     [
         run(2, "work", None, node="w2"),
         run(2, "work", None, node="redis"),
+        run(2, "work", None, Reboot()),
+        run(2, "work", None, nth=2),
         run(2, "elsewhere", None),
         run(2, "work"),
     ],
-    ids=["another node", "another role", "of unknown order", "harmful"],
+    ids=["another node", "another role", "another kind", "a later occurrence", "of unknown order", "harmful"],
 )
 def test_a_fault_that_says_nothing_divides_nothing(between: LandedRun) -> None:
     (one, *_) = found(run(1, "take"), between, run(3, "save"))
@@ -82,8 +90,43 @@ def test_a_fault_that_says_nothing_divides_nothing(between: LandedRun) -> None:
 
 
 def test_a_moment_that_also_did_harm_divides_nothing() -> None:
-    (one,) = found(run(1, "take"), run(2, "work", None), run(3, "work", fault=Reboot()), run(4, "save"))
+    (one,) = found(run(1, "take"), run(2, "work", None), run(3, "work"), run(4, "save"))
     assert one.runs == (1, 3, 4)
+
+
+def test_faults_that_last_longer_are_other_faults() -> None:
+    def delayed(number: int, function: str, delay_s: float, symptom: Symptom | None = LOST) -> LandedRun:
+        return run(number, function, symptom, Delay(delay_s))
+
+    (one,) = found(delayed(1, "take", 5.0), delayed(2, "work", 0.1, None), delayed(3, "save", 5.0))
+    assert one.runs == (1, 3)
+    assert len(found(delayed(1, "take", 5.0), delayed(2, "work", 4.0, None), delayed(3, "save", 5.0))) == 2
+
+
+def test_a_later_occurrence_counts_if_it_is_the_only_one() -> None:
+    late = run(3, "report", nth=2)
+    assert len(found(run(1, "take"), run(2, "work", None), late)) == 2
+
+
+def test_a_finding_keeps_its_number_when_it_is_divided() -> None:
+    first = run(1, "take")
+    (whole,) = found(first)
+    harmless = [run(2, "work", None)]
+    numbers = {whole.name: 1}
+    made = suspicions(
+        [first, run(3, "save")], lambda _: (), numbers, roles=ROLES, order=order, harmless=lambda: harmless
+    )
+    assert [(one.finding.id, one.finding.when) for one in made] == [
+        ("F1", "a worker stops in app:take"),
+        ("F2", "a worker stops in app:save"),
+    ]
+
+
+def test_a_fault_without_a_function_divides_nothing() -> None:
+    nowhere = Point.of({"node": "w1", "role": "worker"})
+    unknown = LandedRun(3, "random", run(3, "save").plan, "p3", "fired", (LOST,), ((0, nowhere),))
+    (one,) = found(run(1, "take"), run(2, "work", None), unknown)
+    assert one.runs == (1, 3)
 
 
 def test_two_calls_in_one_function_are_one_way() -> None:

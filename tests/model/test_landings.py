@@ -8,7 +8,7 @@ from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Pause,
 from undermine.model.plan import At, Compare, FirstUnseen, Plan, Step, Then, Trigger, When
 from undermine.model.point import REST, Point, phase_point
 from undermine.model.predictions.candidate import Candidate, Reason, merged
-from undermine.model.predictions.landings import LandedStep, Landings, Tried, would_land_alike
+from undermine.model.predictions.landings import UNKNOWN, LandedStep, Landings, Tried, would_land_alike
 from undermine.testing import point
 
 WRITE, SEND = point(), point("net.send", loc="app:send#1", target="peer:n2")
@@ -127,6 +127,12 @@ def test_a_plan_for_any_node_and_target_has_its_own_number() -> None:
     assert tried(step(At(SPOT, nth=4)), landed((after, WRITE), numbers=number(1, 4)))
     site = WRITE.abstract_in(("op", "loc"))
     assert not tried(step(site), landed((after, WRITE), numbers=number(1, 1))), "nobody has counted by these keys"
+
+
+def test_a_landing_that_a_plan_for_any_node_would_not_have_hit_has_not_tried_it() -> None:
+    run = landed((step(At(WRITE)), WRITE), numbers=number(1, 0))
+    assert not tried(step(SPOT), run), "another process had such an operation before"
+    assert tried(step(SPOT), landed((step(At(WRITE)), WRITE), numbers=number(1, UNKNOWN)))
 
 
 def test_an_occurrence_counted_by_fewer_keys_may_have_another_number() -> None:

@@ -589,7 +589,7 @@ CREATE TABLE rounds (
 
 
 def without_columns_of_7(db: sqlite3.Connection) -> None:
-    db.execute("ALTER TABLE fired DROP COLUMN numbers")
+    db.execute("DROP TABLE occurrences")
 
 
 def without_columns_of_6(db: sqlite3.Connection) -> None:

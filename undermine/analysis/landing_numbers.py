@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from undermine.model.event import Event, Trace
 from undermine.model.plan import Place
 from undermine.model.point import Point, point_of
-from undermine.model.predictions.landings import COUNTED_KEYS
+from undermine.model.predictions.landings import COUNTED_KEYS, UNKNOWN
 from undermine.model.run import Moment
 
 _Process = tuple[str, int, int]
@@ -22,15 +22,15 @@ def numbers_of(trace: Trace, moment: Moment, place: Place, armed_ns: int = 0) ->
     """For each of `COUNTED_KEYS`: the number with which `At`, for a point of these keys and armed at `armed_ns`, would have fired
     at this moment.
 
-    0 if no number would: the trace is damaged or doesn't have the operation, or another process had as many occurrences before.
-    An occurrence in another process counts if it began before the landing's operation, not before the fault: on a busy machine,
-    milliseconds pass between them.
+    0 if no number would: another process had as many occurrences before. `UNKNOWN` if the trace is damaged or doesn't have the
+    operation. An occurrence in another process counts if it began before the landing's operation, not before the fault:
+    on a busy machine, milliseconds pass between them.
     """
     op, loc = moment.point.get("op"), moment.point.get("loc")
     near = [event for event in trace if event.op == op and event.loc == loc]  # to compare points is slow
     landing = next((event for event in near if (event.node, event.pid, event.seq) == (moment.node, moment.pid, moment.seq)), None)
     if trace.problems or landing is None:
-        return (0,) * len(COUNTED_KEYS)
+        return (UNKNOWN,) * len(COUNTED_KEYS)
     end_ns = _reached_ns(landing, place) or moment.t_ns
     counted = [event for event in near if event is landing or armed_ns < _reached_ns(event, place) <= end_ns]
     points = [(_process(event), point_of(event)) for event in counted]

@@ -17,7 +17,7 @@ campaign, continues there. Meanwhile the finding is stored as undecided: suspect
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
@@ -25,6 +25,7 @@ from undermine.campaign.running import PlanRunner
 from undermine.checkers.compose import symptoms_of
 from undermine.findings.confirm import Attempt, Rerun, best, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
+from undermine.findings.windows import Position
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
@@ -173,13 +174,12 @@ class Confirming:
             harmless=store.harmless_runs,
         )
 
-    def _order(self, point: Point, fault_free: Container[int]) -> tuple[Hashable, int] | None:
-        """The thread of a point, and its position in the fault-free run that showed it first; None if none did."""
+    def _order(self, point: Point, fault_free: Container[int]) -> Position | None:
+        """The position of a point in the fault-free run that showed it first; None if none did, or if it is a client's."""
         seen = self._store.first_seen(point)
-        if seen is None or seen[0] not in fault_free:
+        if seen is None or seen.run not in fault_free or not seen.frames:
             return None
-        run, position, frames = seen
-        return (run, point.get("node"), frames[-1:]), position
+        return Position((seen.run, point.get("node"), seen.frames[-1]), seen.position, seen.times == 1)
 
     def _find(self, name: str) -> Suspicion | None:
         return next((found for found in self._suspicions() if found.finding.name == name), None)

@@ -29,7 +29,7 @@ _JVM_CAUSE = re.compile(r"Caused by: (.+)")
 _RAISED = re.compile(r"(?:\w+\.)*([A-Za-z_$][\w$]*)(?::|$)")
 """The last line of a Python traceback and the first of a JVM stack trace: the class, perhaps with its package."""
 _PYTHON_FRAME = re.compile(r'[\s|]*File "(.+)", line \d+, in (.+)$')
-_GROUP_MEMBER = re.compile(r"[\s|]*\+-[+-]*-+ \d+ -+$")
+_GROUP_MEMBER = re.compile(r"[\s|]*\+-[+-]*- \d+ -+$")
 _GROUP_MARGIN = re.compile(r"^[\s|]*\| ?")
 _BELOW_FRAME = "    "
 """How Python indents the source line of a frame."""
@@ -114,7 +114,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     @property
     def is_lost_connection(self) -> bool:
         """Does the exception, or the one that caused it, say that a peer is gone or doesn't answer?"""
-        return any(is_lost_connection(*_class_and_message(said)) for said in (self.message, self.cause))
+        return any(map(_says_lost_connection, (self.message, self.cause)))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -129,10 +129,10 @@ def is_lost_connection(error: str, message: str = "") -> bool:
     return bool(_CONNECTION_LOST.fullmatch(name) or (_ANY_IO.fullmatch(name) and _LOST_BY_MESSAGE.search(message)))
 
 
-def _class_and_message(said: str) -> tuple[str, str]:
-    """The class of an exception that was printed, and its message."""
+def _says_lost_connection(said: str) -> bool:
+    """The same for an exception as it was printed."""
     raised = _RAISED.match(said)
-    return (raised[1], said[raised.end() :]) if raised else ("", "")
+    return raised is not None and is_lost_connection(raised[1], said[raised.end() :])
 
 
 def entries(lines: Iterable[LogLine]) -> Iterator[LogEntry]:
@@ -227,7 +227,7 @@ def _python(block: Sequence[str]) -> dict[str, object]:
     if raised is None:
         return {}
     header = block[0].strip() if starts[0] else ""
-    found = _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, raised[1]))
+    found = _exception(header, raised[1], end, place, uncaught=_is_uncaught(header, end))
     first = len(parts) - 1
     while first and _is_cause(parts[first - 1], parts[first]):
         first -= 1
@@ -235,13 +235,16 @@ def _python(block: Sequence[str]) -> dict[str, object]:
 
 
 def _is_cause(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Did the first exception cause the second one? If a handler raised on purpose, it did; an error in a handler is another
-    one."""
+    """Did the first exception cause the second one? If the function that caught the first one raised on purpose, it did. An error
+    in a handler, or in a function that a handler calls, is another one."""
     link = next((line for line in reversed(before) if _CHAINED.match(line)), "")
     if not _CONTEXT_OF.match(link):
         return bool(link)
-    frames = [index for index, line in enumerate(after) if _PYTHON_FRAME.match(line)]
-    return bool(frames) and any(_RAISE.match(line) for line in after[frames[-1] + 1 : frames[-1] + 2])
+    caught = next((frame.groups() for line in before if (frame := _PYTHON_FRAME.match(line))), None)
+    frames = [(index, frame.groups()) for index, line in enumerate(after) if (frame := _PYTHON_FRAME.match(line))]
+    if not frames or frames[-1][1] != caught:
+        return False
+    return any(_RAISE.match(line) for line in after[frames[-1][0] + 1 : frames[-1][0] + 2])
 
 
 def _caused_by(cause: str, place: str) -> dict[str, object]:
@@ -262,14 +265,14 @@ def _python_group(block: Sequence[str]) -> dict[str, object]:
     members = [block[start + 1 : end] for start, end in pairwise([*starts, len(block)])]
     found = [_python([block[0], *(_GROUP_MARGIN.sub("", line) for line in member)]) for member in members]
     raised = [one for one in found if one]
-    return next((one for one in raised if not is_lost_connection(str(one["error"]))), next(iter(raised), {}))
+    return next((one for one in raised if not _says_lost_connection(str(one["message"]))), next(iter(raised), {}))
 
 
-def _is_uncaught(header: str, error: str) -> bool:
+def _is_uncaught(header: str, said: str) -> bool:
     """Is it uncaught? A server that reports a lost connection in this way has only ended that connection's handler."""
     if not _UNCAUGHT.search(header):
         return False
-    return not (_OF_A_CONNECTION.search(header) and is_lost_connection(error))
+    return not (_OF_A_CONNECTION.search(header) and _says_lost_connection(said))
 
 
 def _native(block: Sequence[str]) -> dict[str, object]:

@@ -416,7 +416,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tables = {name: getattr(self, name) for name in _SIGNIFICANT}
         tables |= {"variables": AUTO} if self.auto_variables else {}
         tables |= {"hunt": {"seed": self.hunt.seed}, "plugins_digest": self.plugins_digest}
-        return json.loads(json.dumps(msgspec.to_builtins(tables)))  # type: ignore[no-any-return]
+        values: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(tables)))
+        if self.run.speed == 1:
+            del values["run"]["speed"]  # campaigns that are older than this option can be resumed
+        return values
 
     def fingerprint(self) -> str:
         """A digest that is equal for configurations whose runs may share a campaign. The order of keys does not matter."""

@@ -27,7 +27,7 @@ from undermine.findings.confirm import (
     fired_alike,
 )
 from undermine.findings.realism import Lacking
-from undermine.findings.windows import Order, Windows
+from undermine.findings.windows import Moment, Order, Windows
 from undermine.model.faults import fault_kind
 from undermine.model.finding import WHEN, FailingFrame, Finding, LandedRun, ShownSymptom, Variant, named
 from undermine.model.plan import Plan, describe_trigger
@@ -74,12 +74,14 @@ def template(symptom: str) -> str:
 
 
 class _Group:
-    def __init__(self, symptom: Symptom, circumstances: Circumstances, function: str = "") -> None:
+    def __init__(self, symptom: Symptom, circumstances: Circumstances) -> None:
         self.symptom = symptom.text
         self.rank = symptom.rank
         self.circumstances = circumstances
-        self.function = function
+        self.function = ""
         """The function that its first fault hit, if other groups have the same symptom and circumstances."""
+        self.moments: dict[tuple[str, Moment | None], None] = {}
+        """The functions and moments that its faults hit, each once."""
         self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
@@ -146,6 +148,7 @@ class _Grouping:
         for group in joined:
             group.experiments.append(run)
             group.sites.add(here)
+            group.moments.setdefault((_function(run), self._windows.moment(run)))
         self._by_plan.setdefault(run.plan_id, (joined[-1], run))
         return joined
 
@@ -157,9 +160,13 @@ class _Grouping:
 
     def _is_divided(self, group: _Group, run: LandedRun) -> bool:
         """Is a moment without harm between this run and each run of the group? One function is one way to break a promise."""
-        if not group.circumstances or not group.experiments:
+        function, moment = _function(run), self._windows.moment(run) if group.circumstances else None
+        if not function or moment is None:
             return False
-        return all(_function(run) != _function(one) and self._windows.divided(run, one) for one in group.experiments)
+        others = group.moments
+        return bool(others) and all(
+            there != function and then is not None and self._windows.divided(moment, then) for there, then in others
+        )
 
     def _found_or_begun(self, symptom: Symptom, run: LandedRun, here: str) -> _Group:
         if group := self._found(symptom, run):
@@ -170,9 +177,13 @@ class _Grouping:
                 return other
         circumstances = circumstances_of(symptom, run, self._roles)
         alike = self._by_symptom.setdefault(name, [])
-        is_divided = any(group.circumstances == circumstances for group in alike)
-        alike.append(_Group(symptom, circumstances, _function(run) if is_divided else ""))
-        return alike[-1]
+        begun = _Group(symptom, circumstances)
+        for group in alike:
+            if group.circumstances == circumstances:  # so they are divided
+                group.function = _function(group.experiments[0])
+                begun.function = _function(run)
+        alike.append(begun)
+        return begun
 
     def _up_to_a_suspicion(self, groups: Iterable[_Group]) -> list[_Group]:
         """The groups up to the first one that is not ruled out."""
@@ -305,10 +316,11 @@ def _suspicions(
 
 
 def _number(group: _Group, keys: Set[str], taken: dict[str, int]) -> int:
-    """The group's number. Findings had no circumstances in older campaigns: the first group with the symptom has that number."""
-    bare = template(group.symptom)
-    if group.key not in taken and bare in taken and bare not in keys:
-        taken[group.key] = taken.pop(bare)
+    """The group's number. A finding had a shorter name before it was divided, and no circumstances in older campaigns: the first
+    group that could have had such a name keeps its number."""
+    for bare in (key_of(named(group.symptom, when(group.circumstances))), template(group.symptom)):
+        if group.key not in taken and bare in taken and bare not in keys:
+            taken[group.key] = taken.pop(bare)
     return taken.setdefault(group.key, max(taken.values(), default=0) + 1)
 
 

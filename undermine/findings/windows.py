@@ -2,29 +2,48 @@
 
 A bug usually has a window: whichever operation a node dies at, from one step of an update to another, the same promise is broken.
 So a promise that is broken at two moments, but not by the same fault between them, is broken in two ways. Only faults whose order
-is certain are compared: the only fault of its run, on the same node, in the same thread, at points of the same fault-free run.
+is certain are compared: the only fault of its run, of the same kind and duration, on the same node, in the same thread, at points
+of the same fault-free run. The fault hit the first occurrence of its point, or the only one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 from undermine.findings.circumstances import Circumstances
+from undermine.model.faults import duration_s, fault_kind, lasts_alike
 from undermine.model.finding import LandedRun
-from undermine.model.plan import final_at
+from undermine.model.plan import At, final_at
 from undermine.model.point import Point
 
-Order = Callable[[Point], tuple[Hashable, int] | None]
-"""The thread of a point, and the point's position in a fault-free run; None if that isn't known. Positions in one thread can be
-compared."""
 
+class Position(NamedTuple):
+    """Where a fault-free run showed a point for the first time. Positions in one thread can be compared."""
 
-class _Moment(NamedTuple):
     thread: Hashable
+    number: int
+    is_only: bool
+    """Did the point occur only once?"""
+
+
+Order = Callable[[Point], Position | None]
+"""The position of a point; None if it isn't known."""
+
+
+class Moment(NamedTuple):
+    """When a fault hit, and what it was."""
+
+    thread: Hashable
+    circumstances: Circumstances
+    kind: str
     position: int
+    lasts_s: float
+
+    def is_like(self, other: Moment) -> bool:
+        """Are these the same faults in the same thread?"""
+        return self[:3] == other[:3] and lasts_alike(self.lasts_s, other.lasts_s)
 
 
 class Windows:
@@ -41,35 +60,41 @@ class Windows:
         self._harmful = harmful
         self._ask_harmless = harmless
         self._circumstances_of = circumstances_of
+        self._moments: dict[int, Moment | None] = {}
 
-    def divided(self, one: LandedRun, other: LandedRun) -> bool:
-        """Did the same fault do no harm between the moments of these two runs?"""
-        first, second = self._moment(one), self._moment(other)
-        if first is None or second is None or first.thread != second.thread:
+    def moment(self, run: LandedRun) -> Moment | None:
+        """When the fault of a run hit; None if it had several, or the moment has no certain order."""
+        if run.run not in self._moments:
+            self._moments[run.run] = self._find_moment(run)
+        return self._moments[run.run]
+
+    def divided(self, one: Moment, other: Moment) -> bool:
+        """Did the same fault do no harm between these moments?"""
+        if not one.is_like(other):
             return False
-        low, high = sorted((first.position, second.position))
-        positions = self._harmless.get((first.thread, self._circumstances_of(one)), [])
-        return bisect_right(positions, low) < bisect_left(positions, high)
+        low, high = sorted((one.position, other.position))
+        return any(low < each.position < high and each.is_like(one) for each in self._harmless.get(one[:3], ()))
 
     @cached_property
-    def _harmless(self) -> dict[tuple[Hashable, Circumstances], list[int]]:
-        """By thread and circumstances: the positions at which a fault did no harm, sorted. A moment that also did harm has none:
-        the other run was lucky."""
-        harmed = {self._moment(run) for run in self._harmful}
-        found: dict[tuple[Hashable, Circumstances], set[int]] = {}
+    def _harmless(self) -> dict[tuple[Hashable, ...], set[Moment]]:
+        """By thread, circumstances and kind: the moments without harm. A moment that also did harm is none: the other run was
+        lucky."""
+        harmed = {moment[:4] for run in self._harmful if (moment := self.moment(run))}
+        found: dict[tuple[Hashable, ...], set[Moment]] = {}
         for run in self._ask_harmless():
-            moment = self._moment(run)
-            if moment and moment not in harmed:
-                found.setdefault((moment.thread, self._circumstances_of(run)), set()).add(moment.position)
-        return {key: sorted(positions) for key, positions in found.items()}
+            moment = self.moment(run)
+            if moment and moment[:4] not in harmed:
+                found.setdefault(moment[:3], set()).add(moment)
+        return found
 
-    def _moment(self, run: LandedRun) -> _Moment | None:
-        """When the fault of a run hit; None if it had several, or the moment has no certain order."""
+    def _find_moment(self, run: LandedRun) -> Moment | None:
         if len(run.landed) != 1:
             return None
-        ((step, point),) = run.landed
-        at, found = final_at(run.plan.steps[step].trigger), self._order(point)
-        if at is None or found is None:
+        ((number, point),) = run.landed
+        step = run.plan.steps[number]
+        at, found = final_at(step.trigger), self._order(point)
+        if at is None or found is None or not (found.is_only or (isinstance(step.trigger, At) and at.nth == 1)):
             return None
-        thread, position = found
-        return _Moment(thread, 2 * position + (at.place == "after"))
+        position = 2 * found.number + (at.place == "after")
+        circumstances = self._circumstances_of(run)
+        return Moment(found.thread, circumstances, fault_kind(step.fault), position, duration_s(step.fault) or 0.0)

@@ -63,6 +63,8 @@ def preloading(env: Mapping[str, str], clock: TargetClock, copies: Path | None =
     """A copy of this environment, in which processes load the library and begin with this clock."""
     file = library()
     file = readable_copy(file.parent, copies) / file.name
+    if {" ", ":"} & set(str(file)):
+        raise UserError(f'run.speed needs a library at {file}, but the loader splits its path at " " and ":"; set XDG_CACHE_HOME')
     others = env.get(PRELOAD, "")
     return {**env, PRELOAD: f"{file}:{others}".rstrip(":"), VARIABLE: f"{clock.speed} {clock.origin_ns}"}
 

@@ -25,7 +25,7 @@ from undermine.model.predictions.landings import LandedStep, Tried
 from undermine.model.rounds import RERUNS, RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, PastRun, PointSeen
-from undermine.store.fired import INSERT_FIRED_SQL, FiredStep
+from undermine.store.fired import FiredStep, put_fired
 from undermine.store.shown_points import CACHED_MAX, ShownPoints, decoded_plan
 
 _RERUNS_SQL = ", ".join(f"'{kind}'" for kind in RERUNS)
@@ -202,7 +202,7 @@ class CampaignStore(ShownPoints):
             self._put_verdicts(db, record.id, verdicts)
             if record.status != "broken":
                 self._points.put(db, record.id, points)
-            db.executemany(INSERT_FIRED_SQL, [(record.id, *row) for row in fired])
+            put_fired(db, record.id, fired)
             if record.status != "broken" if fill is None else fill:
                 db.execute(
                     "UPDATE slots SET run = ? WHERE round = ? AND idx = ?", (record.id, slot.round_index, slot.index)
@@ -306,8 +306,11 @@ class CampaignStore(ShownPoints):
             f"WHERE x.run IN (SELECT value FROM json_each(?)) AND r.kind IN ({kinds}) ORDER BY x.run",
             new,
         )
-        which = "run IN (SELECT value FROM json_each(?))"
-        fired = self._all(f"SELECT run, step, serving, numbers FROM fired WHERE {which}", new) if rows else []
+        query = (
+            "SELECT f.run, f.step, f.serving, COALESCE(o.numbers, '[]') FROM fired f LEFT JOIN occurrences o USING (run, step) "
+            "WHERE f.run IN (SELECT value FROM json_each(?))"
+        )
+        fired = self._all(query, new) if rows else []
         when = {(run, step): (bool(serving), tuple(json.loads(numbers))) for run, step, serving, numbers in fired}
         for run, strategy, kind, text, landed in rows:
             steps = decoded_plan(text).steps

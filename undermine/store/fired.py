@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -21,5 +23,10 @@ class FiredStep(NamedTuple):
     """Those of `LandedStep`, as JSON."""
 
 
-INSERT_FIRED_SQL = f"INSERT OR REPLACE INTO fired (run, {', '.join(FiredStep._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-"""It names the columns, so that it still works after a newer version of the tool has added one to the table."""
+def put_fired(db: sqlite3.Connection, run: int, steps: Iterable[FiredStep]) -> None:
+    """Store the steps of a run that took effect. It names the columns, so that it still works after a newer version of the tool
+    has added one."""
+    columns = ", ".join(FiredStep._fields[:-1])
+    for step in steps:
+        db.execute(f"INSERT OR REPLACE INTO fired (run, {columns}) VALUES (?, ?, ?, ?, ?, ?)", (run, *step[:-1]))
+        db.execute("INSERT OR REPLACE INTO occurrences (run, step, numbers) VALUES (?, ?, ?)", (run, step.step, step.numbers))

@@ -11,7 +11,8 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, chain, compress, pairwise
+from typing import NamedTuple
 
 import msgspec
 
@@ -56,12 +57,26 @@ class _PointRow(msgspec.Struct, frozen=True):
     """The first run that showed it, its position there, and its id."""
 
 
+class FirstSeen(NamedTuple):
+    """The first run that showed a point."""
+
+    run: int
+    position: int
+    """Among the points of that run, by first occurrence."""
+    times: int
+    """How often the run showed it."""
+    frames: tuple[str, ...]
+    """Its call stack, innermost first."""
+
+
 class PointTable:
     """The stored points. The caller must hold the lock of the connection that it passes."""
 
     def __init__(self) -> None:
         self._stored: dict[int, _PointRow] = {}
         self._numbers: dict[Point, int] = {}
+        self._counts: dict[int, dict[int, int]] = {}
+        """By run that showed a point first: how often it showed each of its points."""
 
     def put(self, db: sqlite3.Connection, run: int, points: Iterable[PointSeen]) -> None:
         """Store the profile of a run; call it at most once in a transaction. New points are cached only after the commit."""
@@ -144,15 +159,19 @@ class PointTable:
         number = self._numbers.get(point)
         return self._stored[number].frames if number is not None else ()
 
-    def first_seen(self, db: sqlite3.Connection, point: Point) -> tuple[int, int, tuple[str, ...]] | None:
-        """The first run that showed a point, its position among the points of that run, and its call stack, innermost first."""
+    def first_seen(self, db: sqlite3.Connection, point: Point) -> FirstSeen | None:
+        """The first time that a run showed a point; None if none did."""
         if point not in self._numbers:
             self._read_new(db)
         number = self._numbers.get(point)
         if number is None:
             return None
         row = self._stored[number]
-        return row.rank[0], row.rank[1], row.frames
+        run, position, _ = row.rank
+        if run not in self._counts:
+            shown = [zip(numbers, packed.counts, strict=True) for numbers, packed in self._packed(db, [run])]
+            self._counts[run] = dict(chain.from_iterable(shown))
+        return FirstSeen(run, position, self._counts[run].get(number, 0), row.frames)
 
     def _packed(self, db: sqlite3.Connection, runs: Sequence[int]) -> Iterator[tuple[list[int], _Packed]]:
         """For each run that has a profile: the numbers of its points, and the packed row."""

@@ -13,7 +13,7 @@ from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.protocols import Experiment, PointSeen, Profile
 from undermine.store.connection import Connection
-from undermine.store.points import PointTable
+from undermine.store.points import FirstSeen, PointTable
 
 _OF_PLANS_SQL = f"r.kind IN ('{RoundKind.STRATEGY}', '{RoundKind.CONFIRM}')"
 _BASELINES_SQL = (
@@ -67,8 +67,8 @@ class ShownPoints(Connection):
         with self._lock:
             return self._points.profile(self._db, self.fault_free())
 
-    def first_seen(self, point: Point) -> tuple[int, int, tuple[str, ...]] | None:
-        """The first run that showed a point, its position among the points of that run, and its call stack, innermost first."""
+    def first_seen(self, point: Point) -> FirstSeen | None:
+        """The first time that a run showed a point; None if none did."""
         with self._lock:
             return self._points.first_seen(self._db, point)
 

@@ -18,6 +18,7 @@ from undermine.model.point import ALL_KEYS, KEYS, REST, Point, phase_point
 
 _KEYS = ("op", "loc", "stack")
 """The keys by which runs are found."""
+UNKNOWN = -1
 COUNTED_KEYS = (ALL_KEYS, KEYS, ("role", "op", "loc", "stack"))
 """The keys by which strategies name points: whole points, and operations with their call stack on any node and target."""
 _REST = phase_point(REST)
@@ -32,7 +33,7 @@ class LandedStep(msgspec.Struct, frozen=True):
     """Had a client begun by then?"""
     numbers: tuple[int, ...] = ()
     """For each of `COUNTED_KEYS`: the number with which `At`, for a point of these keys, would have fired there; 0 if no number
-    would, or if it isn't known. Empty in older campaigns."""
+    would, `UNKNOWN` if that isn't known. Empty in older campaigns."""
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -106,19 +107,17 @@ def _same_moment(wanted: Trigger, landed: LandedStep) -> bool:
         return False
     if isinstance(wanted, Then):
         return at.nth == there.nth and _same_start(wanted, landed)
-    counted = _counted(at.point, landed)
-    if at.nth in counted:
-        return True
-    if counted and len(at.point.items) >= len(KEYS):
-        return False
+    if counted := _counted(at.point, landed):
+        return at.nth in counted
     # after another moment, the first occurrence may be a later one of the run
     return at.nth == there.nth and isinstance(trigger, At)
 
 
 def _counted(point: Point, landed: LandedStep) -> set[int]:
-    """The number of the landing among the occurrences of this point; empty if it isn't known."""
+    """The number of the landing among the occurrences of this point, 0 if `At` would have fired elsewhere; empty if it isn't
+    known."""
     counted = zip(COUNTED_KEYS, landed.numbers, strict=False)
-    return {number for keys, number in counted if number and landed.point.abstract_in(keys) == point}
+    return {number for keys, number in counted if number != UNKNOWN and landed.point.abstract_in(keys) == point}
 
 
 def _same_start(wanted: Then, landed: LandedStep) -> bool:
