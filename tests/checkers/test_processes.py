@@ -185,6 +185,11 @@ def test_the_thread_that_died_is_named() -> None:
     assert "\x1b" not in text
 
 
+def test_a_task_is_named_by_its_thread() -> None:
+    death = event("task.die", target="KeyError", resource="'k9'", thread="MainThread")
+    assert Deaths().check(run_view(events=(death,))).text.startswith("a task in MainThread of n1 died")
+
+
 @pytest.mark.parametrize(("later_ns", "answer"), [(0, "pass"), (2 * SECOND - 1, "pass"), (2 * SECOND, "fail")])
 def test_a_process_that_goes_down_soon_after_took_its_thread_along(later_ns: int, answer: str) -> None:
     view = run_view(events=(died(),), exits=(ended(t_ns=5 * SECOND + later_ns),))

@@ -114,9 +114,9 @@ class Deaths(BuiltinChecker):
 
 
 def _who(death: Event) -> str:
-    """`thread ticker`, or `a task` without a name."""
-    kind = death.op.partition(".")[0]
-    return f"{kind} {printable(death.thread, _NAME_MAX)}" if death.thread else f"a {kind}"
+    """`thread ticker`, `a task in MainThread`, or `a thread` without a name."""
+    kind, name = death.op.partition(".")[0], printable(death.thread, _NAME_MAX)
+    return f"a {kind}" if not name else f"{kind} {name}" if kind == "thread" else f"a {kind} in {name}"
 
 
 def _exceptions(death: Event) -> Iterator[tuple[str, str]]:
