@@ -11,8 +11,7 @@ SERVER = """
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     there, _ = listener.accept()
-    for _ in range(2):
-        there.recv(10)
+    while there.recv(10):
         there.send(b"got it")
     there.close()
 """
@@ -67,6 +66,7 @@ def test_a_node_with_its_own_address_is_known_by_it(tool, hosts, target):
     port = server.stdout.readline().strip()
     with socket.create_connection(("127.0.0.1", int(port))) as client:
         client.send(b"one")
+        client.recv(10)
     outcome = tool.outcome(server).ok()
     assert {event.target for event in outcome.of("net.recv")} == {target}
 
@@ -93,6 +93,7 @@ def test_a_client_that_shares_a_nodes_port_is_not_taken_for_a_node(tool):
         client.bind(("127.0.0.1", shared))
         client.connect(("127.0.0.1", port))
         client.send(b"one")
+        client.recv(10)
     outcome = tool.outcome(server)
     held.close()
     assert tool.outcome(node).code == outcome.code == 0
