@@ -31,7 +31,7 @@ def hunt(folder: pathlib.Path, fixes: str, runs_max: int) -> HuntResult:
 def test_it_finds_both_time_of_fault_bugs(tmp_path: pathlib.Path) -> None:
     """12 runs are enough unless a plan does not fire and is tried again. A run to learn from may show a bug before it is
     predicted, so the plans of a finding's variants count too."""
-    found = hunt(tmp_path, "", runs_max=30).believed
+    found = hunt(tmp_path, "", runs_max=45).believed
     reasons = {each.title: str((each.reasons, [variant.plan.why for variant in each.variants])) for each in found}
     waits = [title for title, why in reasons.items() if "m1 waits for this message without a time limit" in why]
     permitted = [title for title, why in reasons.items() if "['permitted']" in why]
