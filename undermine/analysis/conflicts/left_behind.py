@@ -56,13 +56,6 @@ class LeftBehind(NamedTuple):
     doubt: str = ""
     """If no rule excludes it: why it is only a guess; "" for a report."""
 
-    @property
-    def is_missing(self) -> bool:
-        """Does recovery find that the resource isn't there?"""
-        if self.after:
-            return self.write.effect == "delete"
-        return self.before is None or self.before.effect == "delete"
-
 
 class Crashed(NamedTuple):
     """A run in which a node was crashed, and that went well."""
@@ -94,7 +87,7 @@ class _Finder:
     ) -> None:
         self._crashed, self._fault_free, self._program = crashed, fault_free, program
         self._impacts: dict[tuple[tuple[str, ...], str], tuple[Impact, ...] | Unknown] = {}
-        self._checked: dict[tuple[Site, str, bool], Why | None] = {}
+        self._checked: dict[tuple[Site, str], Why | None] = {}
         self._run, self._role = crashed.run, crashed.role
         self._recovery = recovery(self._run.origins, crashed.at_ns, usual, named)
         self._crash_row = int(np.searchsorted(self._run.columns.t, crashed.at_ns))
@@ -146,7 +139,7 @@ class _Finder:
             return pair._replace(rule=RESET)
         if state in self._found_by(pair.read, pair.resource):
             return pair._replace(rule=SEEN)
-        if check := self._check(pair.read, missing=pair.is_missing):
+        if check := self._check(pair.read):
             return pair._replace(rule=CHECKED, because=str(check))
         impacts = self._impact(pair.read)
         if isinstance(impacts, Unknown):
@@ -217,15 +210,14 @@ class _Finder:
                 found.setdefault(access.exact, access.row)
         return found
 
-    def _check(self, read: Access, *, missing: bool) -> Why | None:
-        """Why an earlier look of recovery at the same resource controls whether this read happens; None if none does. A look
-        whether something exists protects from a missing one, not from an incomplete one. Nothing checks a listing: an earlier one
-        may look for other names."""
-        key = (self._run.site(read), read.exact, missing)
+    def _check(self, read: Access) -> Why | None:
+        """Why an earlier look of recovery at the same resource controls whether this read happens; None if none does. Nothing
+        checks a listing: an earlier one may look for other names."""
+        key = (self._run.site(read), read.exact)
         if key not in self._checked:
             second = self._source_stack(read)
-            effects = set[str]() if read.effect == "list" else {"read", "exists"} if missing else {"read"}
-            looks = [look for look in self._looks_at.get(read.exact, ()) if look.row < read.row and look.effect in effects]
+            earlier = self._looks_at.get(read.exact, ()) if read.effect != "list" else ()
+            looks = [look for look in earlier if look.row < read.row]
             firsts = dict.fromkeys(map(self._question, looks))
             controls = self._program.dependence.controls
             found = (controls(first, second, one, self._object(read)) for first, one in firsts if first != second)
