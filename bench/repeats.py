@@ -98,7 +98,7 @@ def _times(view: RunView, point: Point, place: Place) -> Iterator[int]:
 
 
 def effect_of(step: Step, node: str) -> tuple[str, list[float]]:
-    """What the fault of a step does to which nodes and when it ends, as JSON without durations, and its durations."""
+    """The effect of a step's fault (its kind, nodes and end) as JSON without durations, and its durations."""
     fields = {name: value for name, value in msgspec.structs.asdict(step.fault).items() if value is not msgspec.UNSET}
     durations_s = {name: float(fields[name]) for name in sorted(fields) if name.endswith("_s")}
     whole = {**fields, **dict.fromkeys(durations_s, "some time"), "nodes": sorted(nodes_of(step.fault) or (node,))}

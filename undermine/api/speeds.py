@@ -84,7 +84,7 @@ def too_fast(error: ClusterError, speed: int) -> ClusterError:
 
 
 def compare(config: Config, slow: FaultFree, fast: FaultFree) -> SpeedCheck:
-    """What the runs at both speeds say, in sentences."""
+    """The comparison of the runs at both speeds, in sentences."""
     recurring = slow.stable & fast.points
     share = len(recurring) / len(slow.stable) if slow.stable else 0.0
     same = not fast.failed_as and share >= ALIKE

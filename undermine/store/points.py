@@ -154,16 +154,12 @@ class PointTable:
 
     def frames(self, db: sqlite3.Connection, point: Point) -> tuple[str, ...]:
         """The functions of a point's call stack, innermost first; none if no run showed it."""
-        if point not in self._numbers:
-            self._read_new(db)
-        number = self._numbers.get(point)
+        number = self._known_number(db, point)
         return self._stored[number].frames if number is not None else ()
 
     def first_seen(self, db: sqlite3.Connection, point: Point) -> FirstSeen | None:
         """The first time that a run showed a point; None if none did."""
-        if point not in self._numbers:
-            self._read_new(db)
-        number = self._numbers.get(point)
+        number = self._known_number(db, point)
         if number is None:
             return None
         row = self._stored[number]
@@ -172,6 +168,12 @@ class PointTable:
             shown = [zip(numbers, packed.counts, strict=True) for numbers, packed in self._packed(db, [run])]
             self._counts[run] = dict(chain.from_iterable(shown))
         return FirstSeen(run, position, self._counts[run].get(number, 0), row.frames)
+
+    def _known_number(self, db: sqlite3.Connection, point: Point) -> int | None:
+        """The number of a stored point; None if no run showed it."""
+        if point not in self._numbers:
+            self._read_new(db)
+        return self._numbers.get(point)
 
     def _packed(self, db: sqlite3.Connection, runs: Sequence[int]) -> Iterator[tuple[list[int], _Packed]]:
         """For each run that has a profile: the numbers of its points, and the packed row."""
