@@ -63,6 +63,28 @@ def test_one_promise_that_is_broken_in_two_ways_is_two_findings() -> None:
     ]
 
 
+def test_two_kinds_of_faults_at_the_same_operation_are_one_finding() -> None:
+    (one,) = found(
+        failing(1, (Delay(), TAKE)),
+        failing(2, (Error("ECONNRESET"), SAVE)),
+        failing(3, (Error("ECONNRESET"), TAKE)),
+    )
+    assert (one.when, one.runs, one.faults) == ("a worker has a slow network", (1, 2, 3), ("delay", "error"))
+
+
+def test_two_kinds_of_faults_at_the_same_operation_are_two_findings_if_they_hit_two_roles() -> None:
+    assert len(found(failing(1, (Delay(), TAKE)), failing(2, (Crash(("redis",)), TAKE)))) == 2
+
+
+def test_a_finding_that_is_ruled_out_hides_no_other_kind_of_fault_at_its_operation() -> None:
+    runs = (failing(1, (Delay(), TAKE)), failing(2, (Error("ECONNRESET"), TAKE)))
+    suppressed = suspicions(runs, lambda run: (), roles=ROLES, suppression_of=lambda f: "known" * ("slow" in f.when))
+    assert [(each.finding.when, each.finding.suppressed) for each in suppressed] == [
+        ("a worker has a slow network", "known"),
+        ("a worker loses messages", ""),
+    ]
+
+
 def test_findings_with_one_symptom_name_each_other_since_they_may_have_one_cause() -> None:
     worker, broker = found(failing(1, (Reboot(), TAKE)), failing(2, (Partition(("redis",)), AT_REST)))
     assert (worker.like, broker.like) == (("F2",), ("F1",))

@@ -33,7 +33,12 @@ def circumstances_of(symptom: Symptom, run: LandedRun, roles: Mapping[str, str])
 
 
 def all_circumstances(run: LandedRun, roles: Mapping[str, str]) -> Circumstances:
-    return frozenset(_harms(run, roles))
+    return frozenset(f"{who} {harm}" for who, harm in _harms(run, roles))
+
+
+def harmed(run: LandedRun, roles: Mapping[str, str]) -> frozenset[str]:
+    """The roles that the faults of a run hit, such as `a worker`."""
+    return frozenset(who for who, _ in _harms(run, roles))
 
 
 def when(circumstances: Circumstances) -> str:
@@ -41,8 +46,8 @@ def when(circumstances: Circumstances) -> str:
     return " and ".join(sorted(circumstances))
 
 
-def _harms(run: LandedRun, roles: Mapping[str, str]) -> Iterator[str]:
-    """A fault that did not take effect counts only if none did."""
+def _harms(run: LandedRun, roles: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Whom each fault hit, and what it did. A fault that did not take effect counts only if none did."""
     sizes = Counter(roles.values())
     landed = run.landed or [(number, Point(())) for number in range(len(run.plan.steps))]
     for number, point in landed:
@@ -51,4 +56,4 @@ def _harms(run: LandedRun, roles: Mapping[str, str]) -> Iterator[str]:
             continue
         hit = {roles.get(node, node) for node in nodes_of(fault)} or {point.get("role") or point.get("node") or "node"}
         for role in hit:
-            yield f"{role if sizes[role] == 1 else f'a {role}'} {harm_of(fault, point)}"
+            yield role if sizes[role] == 1 else f"a {role}", harm_of(fault, point)

@@ -2,8 +2,8 @@
 
 Pure: landed runs in, findings out. A run may show several symptoms; the first one groups it. If that finding is ruled out
 (suppressed, flaky or dropped), the next symptom of the run is a suspicion too, and so on. Faults at different sites do not split
-a finding: the sites are its variants. Other circumstances do (`circumstances.py`): the same promise may be broken in two ways.
-So does a fault between two sites that did no harm (`windows.py`).
+a finding: the sites are its variants. Other circumstances do (`circumstances.py`): the same promise may be broken in two ways,
+unless both kinds of faults did it at the same operation. So does a fault between two sites that did no harm (`windows.py`).
 A finding keeps its number; new numbers follow the order of the first failing runs.
 """
 
@@ -17,7 +17,7 @@ from functools import lru_cache
 import msgspec
 
 from undermine.checkers.compose import name_of, rank_of
-from undermine.findings.circumstances import Circumstances, all_circumstances, circumstances_of, when
+from undermine.findings.circumstances import Circumstances, all_circumstances, circumstances_of, harmed, when
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
     DROPPED_MAX,
@@ -73,6 +73,10 @@ def template(symptom: str) -> str:
     return " ".join(text.split())
 
 
+_Operation = tuple[frozenset[str], str, str]
+"""Whom a fault hit, and the role and call stack of the operation that it hit."""
+
+
 class _Group:
     def __init__(self, symptom: Symptom, circumstances: Circumstances) -> None:
         self.symptom = symptom.text
@@ -82,6 +86,10 @@ class _Group:
         """The function that its first fault hit, if other groups have the same symptom and circumstances."""
         self.moments: dict[tuple[str, Moment | None], None] = {}
         """The functions and moments that its faults hit, each once."""
+        self.joined: set[Circumstances] = {circumstances}
+        """The circumstances of all groups that are part of this one."""
+        self.operations: set[_Operation] = set()
+        """The operations at which a single fault did harm."""
         self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
@@ -95,6 +103,19 @@ class _Group:
     def key(self) -> str:
         """The same for each run of the group, and for no other group."""
         return key_of(named(self.symptom, self.when))
+
+    def shares_an_operation(self, other: _Group) -> bool:
+        """Did other circumstances do the same harm to the same role at the same operation?"""
+        return self.joined.isdisjoint(other.joined) and not self.operations.isdisjoint(other.operations)
+
+    def join(self, other: _Group) -> None:
+        """Make the other group part of this one."""
+        self.joined |= other.joined
+        self.operations |= other.operations
+        self.moments |= other.moments
+        self.sites |= other.sites
+        self.experiments = sorted((*self.experiments, *other.experiments), key=lambda run: run.run)
+        self.runs = sorted({*self.runs, *other.runs})
 
 
 def key_of(name: str) -> str:
@@ -124,9 +145,21 @@ class _Grouping:
         self._also_shown: dict[str, list[_Group]] = {}
         self._by_plan: dict[str, tuple[_Group, LandedRun]] = {}
 
-    @property
-    def groups(self) -> list[_Group]:
-        return [group for groups in self._by_symptom.values() for group in groups]
+    def end(self) -> list[_Group]:
+        """The groups of all runs. No run can be added afterwards."""
+        return [group for groups in self._by_symptom.values() for group in self._joined(groups)]
+
+    def _joined(self, groups: Iterable[_Group]) -> list[_Group]:
+        """Join groups whose faults of different kinds hit the same operation: they have one cause. Each group joins the first
+        such group. A group that is ruled out joins none, so that it hides none."""
+        kept: list[_Group] = []
+        for group in groups:
+            first = next((one for one in kept if one.shares_an_operation(group) and not self._is_ruled_out(one)), None)
+            if first and not self._is_ruled_out(group):
+                first.join(group)
+            else:
+                kept.append(group)
+        return kept
 
     def add(self, run: LandedRun) -> None:
         joined = self._groups_of_rerun(run) if run.kind is RoundKind.CONFIRM else self._groups_of_experiment(run)
@@ -149,8 +182,17 @@ class _Grouping:
             group.experiments.append(run)
             group.sites.add(here)
             group.moments.setdefault((_function(run), self._windows.moment(run)))
+            if (operation := self._operation(run)) and group.circumstances:
+                group.operations.add(operation)
         self._by_plan.setdefault(run.plan_id, (joined[-1], run))
         return joined
+
+    def _operation(self, run: LandedRun) -> _Operation | None:
+        """The operation that the only fault of a run hit; None if it hit several, or none with a call stack."""
+        if len(run.landed) != 1:
+            return None
+        ((_, point),) = run.landed
+        return (harmed(run, self._roles), point.get("role"), stack) if (stack := point.get("stack")) else None
 
     def _found(self, symptom: Symptom, run: LandedRun) -> _Group | None:
         """The group that this symptom of the run belongs to."""
@@ -203,7 +245,7 @@ def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str,
     for run in runs:
         if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM):
             grouping.add(run)
-    return grouping.groups
+    return grouping.end()
 
 
 class _Sought:
