@@ -232,6 +232,46 @@ def test_deaths_of_threads_and_tasks_are_recorded(tool, any_python):
     assert outcome.err.count("never retrieved") == 2
 
 
+@pytest.mark.parametrize(("observe", "pause_s"), [([], 0), ([], 1.2), (["handover"], 0)])
+def test_a_dead_task_is_replaced_by_the_next_one_of_its_coroutine(tool, any_python, observe, pause_s):
+    """The next one begins at once, or after the death was reported. Another coroutine replaces nothing."""
+    tool.python = any_python
+    tool.more_config = {"observe": observe}
+    outcome = tool.run(
+        f"""
+        import asyncio
+
+        async def job(number):
+            if number < 2:
+                raise ValueError(f"job {{number}}")
+            await asyncio.sleep(0.1)
+
+        async def other():
+            pass
+
+        async def main():
+            lost = []
+            for number in (0, 2):
+                lost.append(asyncio.create_task(job(number)))
+                await asyncio.sleep(0)
+                for _ in range(3):
+                    await asyncio.sleep({pause_s} / 3)
+                    open("later", "w").close()
+            lost.append(asyncio.create_task(job(1)))
+            lost.append(asyncio.create_task(other()))
+            await asyncio.sleep(0.7)
+            open("later", "w").close()
+
+        asyncio.run(main())
+        """
+    )
+    assert outcome.trace.problems == ()
+    assert [e.resource for e in outcome.of("task.die")] == ["job 0", "job 1"]
+    (replaced,) = outcome.of("task.replace")
+    assert (replaced.target, replaced.resource) == ("ValueError", "job 0")
+    assert replaced.loc.startswith("__main__:job#")
+
+
 @pytest.mark.parametrize(("raises", "place"), [("library.fall", "library:fall#"), ("json.loads", "json.decoder:")])
 def test_a_death_outside_the_targets_packages_has_the_frame_that_says_most(tool, any_python, raises, place):
     tool.python = any_python

@@ -178,6 +178,16 @@ def test_a_death_is_a_lost_connection_also_if_that_only_caused_it() -> None:
     assert verdict.frame == "app:send#2"
 
 
+def test_a_task_that_is_replaced_is_a_note() -> None:
+    verdict = Deaths().check(run_view(events=(died("task.die"), died("task.replace"))))
+    assert verdict.answer == "pass"
+    assert verdict.notes == ("task of a server dies with KeyError at app:loop#1 and is replaced",)
+
+
+def test_one_task_does_not_replace_two() -> None:
+    assert Deaths().check(run_view(events=(died("task.die"), died("task.die"), died("task.replace")))).answer == "fail"
+
+
 def test_the_thread_that_died_is_named() -> None:
     death = event("thread.die", target="KeyError", resource="'k9'", thread="ticker \x1b[31m")
     text = Deaths().check(run_view(events=(death,))).text

@@ -76,6 +76,11 @@ def test_two_kinds_of_faults_at_the_same_operation_are_two_findings_if_they_hit_
     assert len(found(failing(1, (Delay(), TAKE)), failing(2, (Crash(("redis",)), TAKE)))) == 2
 
 
+def test_operations_without_a_frame_of_the_target_have_nothing_in_common() -> None:
+    send = point_of(event("net.send", "w1", "asyncio.transports:WriteTransport.write#1", "peer:redis", role="worker"))
+    assert len(found(failing(1, (Delay(), send)), failing(2, (Error("ECONNRESET"), send)))) == 2
+
+
 def test_a_finding_that_is_ruled_out_hides_no_other_kind_of_fault_at_its_operation() -> None:
     runs = (failing(1, (Delay(), TAKE)), failing(2, (Error("ECONNRESET"), TAKE)))
     suppressed = suspicions(runs, lambda run: (), roles=ROLES, suppression_of=lambda f: "known" * ("slow" in f.when))

@@ -7,6 +7,7 @@ listed with the finding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from undermine.checkers.allowed import exit_allowed
@@ -86,31 +87,51 @@ class Deaths(BuiltinChecker):
     explains = True
 
     def check(self, run: RunView) -> Verdict:
-        ended_ns = {(e.node, e.incarnation): e.t_ns for e in run.record.exits}
-        for event in run.trace:
-            if event.op not in _DEATHS:
+        replaced = Counter(_death_id(event) for event in run.trace if event.op == "task.replace")
+        notes: list[str] = []
+        for event in _deaths(run):
+            if replaced[_death_id(event)] > 0:
+                replaced[_death_id(event)] -= 1
+                notes.append(f"{_dies(event)} and is replaced")
                 continue
-            end_ns = ended_ns.get((event.node, event.incarnation))
-            if end_ns is not None and end_ns - event.t_ns < _TAKES_PROCESS_ALONG_NS:
-                continue
-            kind = event.op.partition(".")[0]
-            message = without_folders(event.resource, run)
-            lost = any(is_lost_connection(*said) for said in _exceptions(event))
-            how = _LOST if lost else f" with {event.target} at {event.loc}"
             return Verdict.fail(
-                f"{_who(event)} of {event.node} died with {event.target}: {message}; its process kept running",
-                symptom=f"{kind} of a {event.role} dies{how} and its process keeps running",
+                f"{_who(event)} of {event.node} died with {event.target}: {without_folders(event.resource, run)}; "
+                "its process kept running",
+                symptom=f"{_dies(event)} and its process keeps running",
                 evidence=[f"{event.target}: {event.resource}", *(f"  at {frame}" for frame in event.stack)],
-                frame=event.loc if lost else "",
+                frame=event.loc if _has_lost_connection(event) else "",
             )
         if run.trace.problems and not run.trace.agents:
             return Verdict.unknown(f"no event file could be read: {run.trace.problems[0]}")
-        return Verdict.ok()
+        return Verdict.ok(notes=list(dict.fromkeys(notes)))
 
     def warnings(self, run: RunView, columns: Columns, at: Callable[[int], str]) -> Iterator[str]:
         for event in columns.events(columns.find(*_DEATHS)):
             what = f"{event.target}: {event.resource}" if event.resource else event.target
             yield f"{_who(event)} of {event.node} died at {at(event.t_ns)} of {what}, at {event.loc}"
+
+
+def _deaths(run: RunView) -> Iterator[Event]:
+    """The deaths of threads and tasks that did not take their process along."""
+    ended_ns = {(e.node, e.incarnation): e.t_ns for e in run.record.exits}
+    for event in run.trace:
+        end_ns = ended_ns.get((event.node, event.incarnation))
+        if event.op in _DEATHS and (end_ns is None or end_ns - event.t_ns >= _TAKES_PROCESS_ALONG_NS):
+            yield event
+
+
+def _death_id(event: Event) -> tuple[str, int, int, str, str, str]:
+    """The same for a death and for the event that says that it was replaced."""
+    return event.node, event.incarnation, event.pid, event.target, event.resource, event.loc
+
+
+def _dies(death: Event) -> str:
+    how = _LOST if _has_lost_connection(death) else f" with {death.target} at {death.loc}"
+    return f"{death.op.partition('.')[0]} of a {death.role} dies{how}"
+
+
+def _has_lost_connection(death: Event) -> bool:
+    return any(is_lost_connection(*said) for said in _exceptions(death))
 
 
 def _who(death: Event) -> str:

@@ -31,7 +31,7 @@ from undermine.findings.windows import Moment, Order, Windows
 from undermine.model.faults import fault_kind
 from undermine.model.finding import WHEN, FailingFrame, Finding, LandedRun, ShownSymptom, Variant, named
 from undermine.model.plan import Plan, describe_trigger
-from undermine.model.point import PHASE, Point
+from undermine.model.point import PHASE, Point, is_standard
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, Symptom, Verdict
 
@@ -188,11 +188,15 @@ class _Grouping:
         return joined
 
     def _operation(self, run: LandedRun) -> _Operation | None:
-        """The operation that the only fault of a run hit; None if it hit several, or none with a call stack."""
+        """The operation that the only fault of a run hit; None if it hit several, or none with a call stack in the target.
+
+        A stack without a frame of the target is the same for operations that have nothing in common.
+        """
         if len(run.landed) != 1:
             return None
         ((_, point),) = run.landed
-        return (harmed(run, self._roles), point.get("role"), stack) if (stack := point.get("stack")) else None
+        role, stack, loc = (point.get(key) for key in ("role", "stack", "loc"))
+        return (harmed(run, self._roles), role, stack) if stack and not is_standard(loc) else None
 
     def _found(self, symptom: Symptom, run: LandedRun) -> _Group | None:
         """The group that this symptom of the run belongs to."""

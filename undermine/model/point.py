@@ -7,6 +7,8 @@ A point is a mapping of named keys. Two events with equal keys are the same poin
 from __future__ import annotations
 
 import hashlib
+import re
+import sys
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -43,12 +45,20 @@ BYTES_OUT = tuple(op for op, facts in OPERATIONS.items() if facts.moves == "out"
 BYTES_IN = tuple(op for op, facts in OPERATIONS.items() if facts.moves == "in" and op not in LOGICAL)
 """Operations that move bytes out of a process or into it, on any layer. Logical operations move whole messages."""
 
+_STANDARD = re.compile(r"(java|javax|jdk|sun)\.")
+"""Packages of the JVM's own classes."""
 _PEER = "peer:"
 _NAMING_NODES = ("node", "target", "state")
 """The keys whose values may name nodes."""
 DISK: Device = "disk"
 NETWORK: Device = "network"
 """The devices below operations."""
+
+
+def is_standard(loc: str) -> bool:
+    """Is this call site in Python's standard library or in the JVM's own classes? Then the stack has no frame of the target."""
+    module = loc.partition(":")[0]
+    return module.partition(".")[0] in sys.stdlib_module_names or bool(_STANDARD.match(module))
 
 
 class Point(msgspec.Struct, frozen=True, order=True, cache_hash=True):

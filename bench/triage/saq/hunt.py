@@ -25,6 +25,8 @@ ATTEMPTS = 4
 REDIS_S = 3.0
 WAIT_S = 8.0
 """After this time without progress, the workload waits no longer. A checker says what became of the jobs."""
+SWEEP_S = 6.5
+"""A sweep keeps a job out of all lists for 5 s before it retries the job."""
 ENDED = ("complete", "failed", "aborted")
 
 
@@ -128,10 +130,21 @@ def final(s: undermine.Session) -> None:
         if time.monotonic() > until:
             raise NotSettled("a job that was submitted after healing is not done")
         time.sleep(0.02)
-    if asked(s, places)["waiting"]:
-        raise NotSettled("the queue still has work")
+    wait_for_sweeps(s)
     need(s.attempt("runs", lambda: runs(s), client="final"))
     need(s.attempt("places", lambda: asked(s, places), client="final", node="redis"))
+
+
+def wait_for_sweeps(s: undermine.Session) -> None:
+    """Wait until each job has ended. A job that is in no list for longer than a sweep takes is lost: nobody waits for it."""
+    until = time.monotonic() + SWEEP_S
+    while time.monotonic() < until:
+        found = asked(s, places)
+        if found["waiting"]:
+            raise NotSettled("the queue still has work")
+        if all(status in ENDED for status, _ in found["states"].values()):
+            return
+        time.sleep(0.2)
 
 
 async def places(queue: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from undermine import packs
 
 HERE = Path(__file__).resolve().parent
-REDIS = "redis==8.1.0"
+REDIS = "redis==7.4.1"
+"""SAQ 0.26.4 asks for a redis-py older than 8.0."""
 
 
 def ensure(version: str) -> Path:

@@ -49,7 +49,7 @@ OPERATIONS = (
 ).split()
 OBSERVED = (
     "process.start process.wait pipe.open pipe.write pipe.read thread.start thread.end thread.die task.start task.end task.die "
-    "lock.acquire lock.release cond.wait cond.notify event.wait event.set sem.acquire sem.release barrier.wait "
+    "task.replace lock.acquire lock.release cond.wait cond.notify event.wait event.set sem.acquire sem.release barrier.wait "
     "queue.put queue.get queue.done future.wait future.set join handover.give handover.take clock numbers sleep timeout "
     "raw.send raw.recv db.got stream.read poll variable.sample heap.read heap.write content.tokens content.labels"
 ).split()

@@ -5,6 +5,9 @@ Their steps are recorded where the loop runs them (`event_loop`).
 A failed task is often awaited a moment later, so the verdict waits. Half a second after its end, at the next hooked
 operation, the task is checked again without marking its exception as retrieved. A task that is collected before
 reports itself through the loop's exception handler.
+
+A program may run each job or connection in a task of its own. So the agent also records that a task of the same
+coroutine began after the death: the dead one was replaced.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from undermine_agent.patching.observe import WeakTable, by_address, unique
 from undermine_agent.patching.patch import on_class, on_slot
 
 PATIENCE_NS = 500_000_000
+LOST_MAX = 200
 # The coroutines that a loop's runner turns into tasks when all others have ended.
 _SHUTDOWN = frozenset(("shutdown_asyncgens", "shutdown_default_executor"))
 
@@ -102,14 +106,34 @@ def _following(agent, watch, handover, base_events):
     return make
 
 
+class Lost:
+    """A failed task that nobody may have noticed. `reference` is None if certainly nobody has."""
+
+    __slots__ = ("is_replaced", "is_reported", "key", "name", "reference", "since", "stack", "subject")
+
+    def __init__(self, name, error, reference, stack):
+        self.name = name
+        self.subject = death(error)
+        self.key = id(error), self.subject.target, self.subject.resource
+        self.reference = reference
+        self.since = monotonic_ns()
+        self.stack = stack
+        self.is_reported = self.is_replaced = False
+
+    def is_noticed(self) -> bool:
+        task = self.reference() if self.reference is not None else None
+        return self.reference is not None and (task is None or not task._log_traceback)
+
+
 class Watch:
     """The failed tasks that nobody may have noticed. `agent.lost_tasks` holds them."""
 
     def __init__(self, agent, handover):
         self.agent = agent
-        self.operation = agent.operations["task.die"]
+        self.die, self.replace = agent.operations["task.die"], agent.operations["task.replace"]
         self.start, self.end = agent.operations["task.start"], agent.operations["task.end"]
         self.reported: list = []
+        self.unreplaced: list = []  # the newest lost tasks without a later task of their coroutine
         self.tasks = handover.steps if handover is not None else WeakTable()
         self.parts = WeakTable()
         self.future, self.set = by_address("future"), agent.operations["future.set"]
@@ -124,6 +148,7 @@ class Watch:
         if not hasattr(coroutine, "send") or getattr(coroutine, "__name__", None) in _SHUTDOWN:
             return None
         name = name_of(coroutine)
+        self._began(name)
         whole = self.tasks.get(outer) if outer is not None else None
         if whole is not None:
             self.parts.put(task, whole)
@@ -135,6 +160,8 @@ class Watch:
     def born(self, task) -> None:
         """Make sure that the task's end will be seen."""
         try:
+            if self.unreplaced:
+                self._began(name_of(task.get_coro()))
             task.add_done_callback(self.done)
         except Exception as error:
             self.agent._note(error)
@@ -150,7 +177,7 @@ class Watch:
                 if self.has_waits:
                     self.agent.record(self.set, self.future(task))
             if not self.agent.off and getattr(task, "_log_traceback", False) and not task.cancelled():
-                self._suspect(task._exception, _weakref.ref(task))
+                self._suspect(task, task._exception, _weakref.ref(task))
         except Exception as error:
             self.agent._note(error)
 
@@ -159,29 +186,48 @@ class Watch:
         try:
             message, error = str(context.get("message")), context.get("exception")
             if error is not None and message.startswith("Task") and message.endswith("never retrieved"):
-                self._suspect(error, None)
+                self._suspect(context.get("task"), error, None)
                 self.check()
         except Exception as error:
             self.agent._note(error)
 
-    def _suspect(self, error, reference) -> None:
-        subject = death(error)
-        key = id(error), subject.target, subject.resource
+    def _suspect(self, task, error, reference) -> None:
         traceback = error.__traceback__
         stack = self.agent.stack_of(traceback) if traceback is not None else None
-        self.agent.lost_tasks.append((monotonic_ns(), reference, key, subject, stack))
+        lost = Lost(name_of(task.get_coro()) if task is not None else "", error, reference, stack)
+        for known in self.agent.lost_tasks:
+            if known.key == lost.key:
+                known.reference = reference
+                return
+        self.agent.lost_tasks.append(lost)
+        self.unreplaced = [*self.unreplaced[-LOST_MAX:], lost]
+
+    def _began(self, name) -> None:
+        """A task of this coroutine begins. It replaces the one that was lost first."""
+        for lost in self.unreplaced:
+            if lost.name == name:
+                self.unreplaced.remove(lost)
+                lost.is_replaced = True
+                if lost.is_reported:
+                    self.agent.record(self.replace, lost.subject, lost.stack)
+                return
 
     def check(self, final: bool = False) -> None:
         """Report the tasks that nobody noticed in time; forget those that somebody did."""
         agent, now = self.agent, monotonic_ns()
         pending, agent.lost_tasks = agent.lost_tasks, []
-        for entry in pending:
-            since, reference, key, subject, stack = entry
-            task = reference() if reference is not None else None
-            if reference is not None and (task is None or not task._log_traceback):
-                continue
-            if reference is not None and now - since < PATIENCE_NS and not final:
-                agent.lost_tasks.append(entry)
-            elif key not in self.reported:
-                self.reported = [*self.reported[-200:], key]
-                agent.record(self.operation, subject, stack)
+        for lost in pending:
+            if lost.is_noticed():
+                if lost in self.unreplaced:
+                    self.unreplaced.remove(lost)
+            elif lost.reference is not None and now - lost.since < PATIENCE_NS and not final:
+                agent.lost_tasks.append(lost)
+            elif lost.key not in self.reported:
+                self.reported = [*self.reported[-LOST_MAX:], lost.key]
+                self._report(lost)
+
+    def _report(self, lost) -> None:
+        lost.is_reported = True
+        self.agent.record(self.die, lost.subject, lost.stack)
+        if lost.is_replaced:
+            self.agent.record(self.replace, lost.subject, lost.stack)
