@@ -215,6 +215,17 @@ def test_new_plans_come_before_second_tries_but_one_of_these_has_a_turn(tmp_path
     assert len(order) == 11
 
 
+def test_a_strategy_alone_tries_again_after_each_batch_of_new_plans(tmp_path, store) -> None:
+    """Its turns are long, and a short session may end before the first one does."""
+    engine = trying(tmp_path, 2)
+    first, *others = several(30)
+    engine.runner.misses = lambda plan: plan.steps == first
+    over = campaign(engine, store, [Whole("a", first, *others)])
+    over.run(Limits(budget_s=1000, runs_max=2))
+    over.run(Limits(budget_s=1000, runs_max=6))
+    assert [plan.steps for plan in engine.runner.executed].count(first) == 2
+
+
 def test_a_resumed_campaign_continues_to_count_the_tries(tmp_path, store) -> None:
     engine = trying(tmp_path, 3)
     engine.runner.misses = lambda plan: True

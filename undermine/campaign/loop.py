@@ -213,8 +213,8 @@ class Campaign:
         return [Gain(name, gain + FINDING * (run in first_seen)) for run, (name, gain) in gains.items()]
 
     def _next_slots(self, strategy: Strategy, jobs: int, allowance: Allowance) -> list[Slot]:
-        """The strategy's stored plans that were not run yet; if there are none, its next proposals. One plan that did not fire is
-        tried again in each turn; if nothing else is left, more of them."""
+        """The strategy's stored plans that were not run yet; if there are none, its next proposals. After each batch, one plan
+        that did not fire is tried again; if nothing else is left, more of them."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
         again = self._uncovered(self._store.open_slots(strategy.name, tried=True))  # first: proposals depend on the results
         fresh = self._uncovered(self._store.open_slots(strategy.name, most, tried=False))
@@ -222,7 +222,7 @@ class Campaign:
             had_one = bool(self._store.rounds_of(strategy.name))
             fresh = self.propose(strategy, _BATCH * jobs, lambda: had_one and allowance.out_of_time)
             self._announce(strategy, fresh, jobs)
-        return [*fresh[:most], *again[: 1 if fresh else most]]
+        return _with_retries(fresh[:most], again, _BATCH * jobs) if fresh else again[:most]
 
     def _uncovered(self, slots: Iterable[Slot]) -> list[Slot]:
         """The slots whose plans no other run has tried. The others are filled with the run that has."""
@@ -428,6 +428,14 @@ class Campaign:
     def findings(self) -> tuple[Finding, ...]:
         """Group the failing runs so far into findings and store them."""
         return self.confirming.findings()
+
+
+def _with_retries(fresh: Sequence[Slot], again: Sequence[Slot], batch: int) -> list[Slot]:
+    """The fresh plans, and after each batch of them one that is tried again. A hunt may end before the turn does."""
+    chosen: list[Slot] = []
+    for number, begin in enumerate(range(0, len(fresh), batch)):
+        chosen += [*fresh[begin : begin + batch], *again[number : number + 1]]
+    return chosen
 
 
 def _known(judged: JudgedRun, findings: Sequence[Finding]) -> bool:
