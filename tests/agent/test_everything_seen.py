@@ -87,6 +87,7 @@ PROGRAM = """
         await stream()
         asyncio.create_task(lose())
         await asyncio.sleep(0.6)
+        asyncio.create_task(lose())
         time.time()
 
     files()

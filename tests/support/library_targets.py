@@ -40,6 +40,7 @@ SERVER = """
         def log_message(self, *args):
             pass
     server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
+    server.handle_error = lambda *args: None  # an exit kills a daemon thread that prints, and the lock of stderr with it
     threading.Thread(target=server.serve_forever, daemon=True).start()
 """
 CLIENTS = {
