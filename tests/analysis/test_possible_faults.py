@@ -167,13 +167,24 @@ def test_no_possible_fault_comes_twice() -> None:
     ("op", "target", "mode"),
     [
         ("file.write", "data", "thread"),
-        ("db.write", "SET key peer:n2", "thread"),
+        ("db.write", "INSERT jobs", "thread"),
+        ("db.write", "SET key peer:n2", "operation"),
         ("net.send", "peer:n2", "operation"),
         ("msg.recv", "vote peer:n2", "operation"),
     ],
 )
 def test_a_slow_disk_holds_the_thread_and_a_slow_network_the_operation(op: str, target: str, mode: str) -> None:
     assert [c.fault.mode for c in at(point(op, target=target)) if isinstance(c.fault, Delay)] == [mode]
+
+
+def test_a_delay_is_at_the_wire_unless_the_user_wants_it_at_the_call_or_of_the_thread() -> None:
+    def found(**changes: object) -> list[Fault]:
+        limits = msgspec.structs.replace(LIMITS, **changes)
+        return [c.fault for c in at(point("db.write", target="SET key peer:n2"), limits=limits) if isinstance(c.fault, Delay)]
+
+    assert found() == [Delay(mode="operation", logical="wire")]
+    assert found(logical="call") == [Delay()]
+    assert found(delay_modes=("thread",)) == [Delay()]
 
 
 def test_the_only_allowed_delay_mode_is_used_everywhere() -> None:

@@ -189,6 +189,15 @@ def test_what_waits_as_long_as_the_delay_until_its_own_limit_is_realistic(error:
     )
 
 
+def test_a_delay_at_the_wire_respects_the_clients_own_limit() -> None:
+    at = point("db.write", target="SET key peer:n2")
+    first = failed((at, Delay(5.0, "operation", "wire")))
+    ran = rerun(probe(first.plan), (at,), SlowOp(0, "network", 10.0, "db.write", 2.0, error="TimeoutError"))
+    said, _ = known(first, ran)
+    assert said.answer == "realistic"
+    assert said.text.endswith("the operation waited 2.0 s until its own time limit ended it (TimeoutError)")
+
+
 def test_what_another_error_ends_did_not_wait_to_its_limit() -> None:
     assert once(SYNC, 6.0, error="EIO").answer == "dropped"
     assert once(SYNC, 6.0).answer == "dropped"

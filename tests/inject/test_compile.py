@@ -190,7 +190,7 @@ def test_faults_of_the_tool_need_no_capability() -> None:
     assert unsupported(plan_of(Crash(("n2",)), Reboot(1.0, ("n2",)), Pause(), Pause(1.0, ("n2",))), {}) == ""
 
 
-@pytest.mark.parametrize("fault", [Error("ECONNRESET", logical="wire"), Drop("wire")])
+@pytest.mark.parametrize("fault", [Error("ECONNRESET", logical="wire"), Drop("wire"), Delay(logical="wire")])
 def test_a_fault_at_the_wire_needs_an_agent_that_hits_transfers(fault: Fault) -> None:
     able = tuple(word for word in CAPABILITIES if word != "wire")
     assert unsupported(plan_of(fault), {"n1": able}) == "the agent of n1 does not offer wire"

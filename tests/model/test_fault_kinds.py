@@ -198,6 +198,8 @@ def test_the_names_in_stored_plans_never_change() -> None:
         (Reboot(2.0, ("n1",)), "reboot n1 (back after 2 s)"),
         (PowerLoss("none", nodes=("n1",)), "power loss n1 (everything that was not synced is lost; back after 0.3 s)"),
         (Delay(7.5), "delay of up to 7.5 s"),
+        (Delay(7.5, "operation"), "delay of up to 7.5 s of this operation only"),
+        (Delay(7.5, "operation", "wire"), "delay of up to 7.5 s at the wire"),
         (Error("EIO"), "EIO"),
         (Error("EIO", "file"), "EIO for the file from then on"),
         (Error("ECONNRESET", logical="call"), "ECONNRESET at the call"),

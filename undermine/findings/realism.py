@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from undermine.agent_protocol import FAMILIES
-from undermine.model.faults import Delay, Hold, capability
+from undermine.model.faults import AT_WIRE, Delay, Hold, capability
 from undermine.model.finding import LandedRun, Realism, as_planned
 from undermine.model.plan import At, FirstUnseen, Plan, Step, Then, Trigger, final_at
 from undermine.model.point import DISK, NETWORK, RECEIVES, TRANSFERS, Point
@@ -253,6 +253,8 @@ def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
         took = f"took {seconds(op.took_s)}" if op.ended else f"had not ended after {seconds(op.took_s)}"
         return Realism("realistic", f"{was} {took}" + (f" ({'; '.join(op.waited)})" if op.waited else ""))
     delay = step.fault if isinstance(step.fault, Delay) else Delay()
+    if _gave_up(op) and delay.logical == AT_WIRE:
+        return Realism("realistic", f"{was} waited {seconds(op.took_s)} until its own time limit ended it ({op.error})")
     if _gave_up(op) and op.took_s >= delay.delay_s:
         waited = f"waited {seconds(op.took_s)}, at least the delay of {delay.delay_s:g} s, until its own time limit ended it"
         return Realism("realistic", f"{was} {waited} ({op.error})")

@@ -11,6 +11,7 @@ import msgspec
 from undermine.inject.alternatives import expanded
 from undermine.model.faults import (
     AT_WIRE,
+    Delay,
     Drop,
     Error,
     Injection,
@@ -232,7 +233,7 @@ def _beyond_agents(step: Step, capabilities: Mapping[str, Iterable[str]]) -> str
 
 def is_at_wire(step: Step) -> bool:
     """Does the fault take effect below a logical operation?"""
-    return isinstance(step.fault, Error | Drop) and step.fault.logical == "wire"
+    return isinstance(step.fault, Delay | Error | Drop) and step.fault.logical == AT_WIRE
 
 
 def _words_for(trigger: Trigger) -> tuple[str, ...]:

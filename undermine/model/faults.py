@@ -36,7 +36,7 @@ NETWORK_ERRORS: tuple[NetworkError, ...] = get_args(NetworkError)
 NETWORK_PARTITION = "network-partition"
 """The feature of a deployment that can lose packets between nodes."""
 LOSES_MESSAGES = "loses messages"
-AT_WIRE = "wire"
+AT_WIRE: Literal["wire"] = "wire"
 """The capability of an agent that carries out faults below logical operations."""
 POWER_LOSS = "power-loss"
 """The feature of a deployment whose nodes can lose data that they have not synced."""
@@ -63,11 +63,12 @@ class Delay(msgspec.Struct, frozen=True, tag="delay", tag_field="fault"):
     """Hold an operation for `delay_s`, until the step's end, or until everything is healed.
 
     `thread` holds the thread, and the event loop that runs in it, as a slow disk does; `operation` holds only this
-    operation, as a slow network does.
+    operation, as a slow network does. With `wire`, the bytes of a transfer below the logical operation are late.
     """
 
     delay_s: float = 5.0
     mode: DelayMode = "thread"
+    logical: Logical | msgspec.UnsetType = msgspec.UNSET
 
 
 class Error(msgspec.Struct, frozen=True, tag="error", tag_field="fault"):
@@ -229,7 +230,8 @@ def _named(kind: str, nodes: tuple[str, ...]) -> str:
 
 
 def _delayed(of: str, fault: Delay) -> str:
-    return f"delay{of}" + (" of this operation only" if fault.mode == "operation" else "")
+    alone = " of this operation only" if fault.mode == "operation" and not fault.logical else ""
+    return f"delay{of}{alone}{_where(fault)}"
 
 
 def _not_seconds(value: float) -> str:
@@ -250,9 +252,13 @@ def _not_an_error(name: str) -> str:
 
 
 def _delay_at(limits: FaultLimits, point: Point) -> Iterator[Delay]:
-    if point.io_type != "close":
-        natural = FAMILIES[point.kind].delay
-        yield Delay(limits.delay_s, natural if natural in limits.delay_modes else limits.delay_modes[0])
+    if point.io_type == "close":
+        return
+    if "operation" in limits.delay_modes and _level(limits, point) == AT_WIRE:
+        yield Delay(limits.delay_s, "operation", AT_WIRE)
+        return
+    natural = FAMILIES[point.kind].delay
+    yield Delay(limits.delay_s, natural if natural in limits.delay_modes else limits.delay_modes[0])
 
 
 def _level(limits: FaultLimits, point: Point) -> Logical | msgspec.UnsetType:
@@ -293,7 +299,7 @@ def _drop_at(limits: FaultLimits, point: Point) -> Iterator[Drop]:
         yield Drop(_level(limits, point))
 
 
-def _where(fault: Error | Drop) -> str:
+def _where(fault: Delay | Error | Drop) -> str:
     return f" at the {fault.logical}" if fault.logical else ""
 
 

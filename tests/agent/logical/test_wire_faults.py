@@ -1,4 +1,4 @@
-"""Errors and losses at logical operations take effect at the wire, below the retries of the library."""
+"""Errors, losses and delays at logical operations take effect at the wire, below the retries of the library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from library_targets import CLIENTS, GETS, SERVER, run, use
 RESET = {"fault": "error", "error": "ECONNRESET", "scope": "once", "logical": "wire"}
 LASTING = {"fault": "error", "error": "ECONNRESET", "scope": "peer", "logical": "wire"}
 DROP = {"fault": "drop", "logical": "wire"}
+DELAY = {"fault": "delay", "delay_s": 1.0, "mode": "operation", "logical": "wire"}
 CALL = {"logical": "call"}
 SET_Y = {"op": "db.write", "target": "SET y peer:cache"}
 SETTING = """
@@ -98,6 +99,43 @@ def test_a_lost_command_is_waited_for_and_sent_again(tool, redis_port, way, retr
     assert outcome.out.split() == said.split()
     assert places(outcome) == [("drop", ": at net.send peer:cache")]
     assert [event.error for event in outcome.of("net.send")].count("LOST") == 1
+
+
+LATE = """
+    while client.get("y") is None:
+        pass
+    print("arrived")
+"""
+
+
+@pytest.mark.parametrize("way", ["threads", "asyncio"])
+@pytest.mark.parametrize(("retries", "said"), [(0, "TimeoutError None"), (3, "True b'1'")])
+def test_a_late_command_meets_the_clients_own_time_limit(tool, redis_port, way, retries, said):
+    """The client gives up, and may try again on a new connection."""
+    tool.step(DELAY, SET_Y)
+    outcome = set_y(tool, redis_port, way, retries, timeout="0.3")
+    assert outcome.out.split() == said.split()
+    (command,) = [event for event in outcome.of("db.write") if event.target.startswith("SET y")]
+    assert command.end_ns - command.t_ns >= 300_000_000
+    assert outcome.receipts[0].seq == command.seq
+    assert places(outcome) == [("delay", ": at net.send peer:cache")]
+
+
+def test_a_late_command_is_carried_out_after_its_client_gave_up(tool, redis_port):
+    use(tool, "redis", cache=redis_port)
+    tool.step(DELAY, SET_Y)
+    outcome = run(tool, SETTING + LATE, PORT=redis_port, RETRIES=0, TIMEOUT="0.3").ok()
+    assert outcome.out.split() == ["TimeoutError", "None", "arrived"]
+    assert outcome.receipts[0].held_ns >= 1_000_000_000
+
+
+@pytest.mark.parametrize("way", ["threads", "asyncio"])
+def test_a_client_without_a_time_limit_waits_for_a_late_command(tool, redis_port, way):
+    tool.step(DELAY, SET_Y)
+    outcome = set_y(tool, redis_port, way, 0)
+    assert outcome.out.split() == ["True", "b'1'"]
+    (command,) = [event for event in outcome.of("db.write") if event.target.startswith("SET y")]
+    assert command.end_ns - command.t_ns >= 1_000_000_000
 
 
 SUBSCRIBING = """

@@ -17,15 +17,15 @@ class Delay:
 
     lost = False
 
-    def __init__(self, agent, step: int, call, delay_s: float, receipt):
+    def __init__(self, agent, step, cursor, seq: int, receipt):
         self.agent = agent
-        self.step = step
-        self.seq = call.seq
+        self.step = step.index
+        self.seq = seq
         self.receipt = receipt
         self.start = monotonic_ns()
-        self.end = self.start + int(delay_s * 1e9)
+        self.end = self.start + int(float(step.fault.get("delay_s", 0)) * 1e9)
         self.ended = False
-        agent.writer.receipt(call.cursor, call.seq, self.start, step, 0, *receipt)
+        agent.writer.receipt(cursor, seq, self.start, self.step, 0, *receipt)
 
     def over(self) -> bool:
         if not self.ended and (monotonic_ns() >= self.end or self.agent.state.over(self.step)):

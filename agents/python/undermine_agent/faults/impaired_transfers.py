@@ -88,8 +88,8 @@ class Impairments(ImpairedConnections):
         finally:
             state.busy = busy
 
-    def delay(self, delay, call):
-        return DelayedTransfer(self, call.operation.name, call.subject, delay)
+    def delay(self, delay, call, is_late: bool = False):
+        return DelayedTransfer(self, call.operation.name, call.subject, delay, is_late)
 
     def drop(self, step: int, call):
         return DroppedTransfer(self, call.operation.name, call.subject, step)
@@ -296,16 +296,19 @@ class DelayedTransfer(ImpairedTransfer):
     """A send or receive that takes time: later ones on its connection wait behind it.
 
     A socket's own time limit may end it earlier. Then the program gets the error that a slow network would cause.
+    `is_late`: a send with a time limit is done at once, and its bytes arrive late.
     """
 
-    def __init__(self, impairments: ImpairedConnections, op: str, subject, delay):
+    def __init__(self, impairments: ImpairedConnections, op: str, subject, delay, is_late: bool):
         super().__init__(impairments, op, subject)
         self.delay = delay
+        self.is_late = is_late
 
     def instead(self, original, args, options):
         sock = socket_of(args[0])
         timeout = None if sock is None else _gettimeout(sock)
-        if sock is not None and is_stream(sock) and (timeout == 0.0 or timeout and self.op == "net.recv"):
+        continues = timeout == 0.0 or timeout and (self.op == "net.recv" or self.is_late)
+        if sock is not None and is_stream(sock) and continues:
             with self.impairments.lock:
                 self.impairments.make(sock, self.subject).delays[self.op] = self.delay
         elif not timeout:

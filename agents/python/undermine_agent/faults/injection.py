@@ -224,18 +224,18 @@ class Injector:
             return
         step, kind = part.step, part.step.kind
         text = _told(call, place, _detail(step.fault))
-        is_logical = kind in ("error", "drop") and hasattr(call.subject, "peer")
+        is_logical = (kind in ("error", "drop") or "logical" in step.fault) and hasattr(call.subject, "peer")
         at_wire = is_logical and place == "before" and may_wait(self.agent, step, call)
         receipt = self._receipt(step, call, with_place(text, step, "at the call") if is_logical else text)
         if not self._agreed(part, call, state, at_wire) or part.claimed_as == "until":
+            return
+        if at_wire:
+            self._wait_for_transfer(step, call, text)
             return
         if kind == "delay":
             self._delay(step, call, receipt, place)
             return
         if kind not in ("crash", "reboot", "error", "drop"):
-            return
-        if at_wire:
-            self._wait_for_transfer(step, call, text)
             return
         if is_logical and place == "before" and may_lose_arrival(self.agent, step, call):
             call.change = LostArrival(self.agent, step, call, text)
@@ -264,7 +264,12 @@ class Injector:
         fault = agent.lasting.take_wire_fault(call, agent.thread_state().logical_call)
         if fault is None:
             return
-        fault.note(agent, call.cursor, "at %s %s" % (call.operation.name, call.subject.target))
+        place = "at %s %s" % (call.operation.name, call.subject.target)
+        if fault.step.kind == "delay":
+            receipt = self._receipt(fault.step, call, with_place(fault.text, fault.step, place))
+            call.change = agent.impairments.delay(Delay(agent, fault.step, call.cursor, fault.seq, receipt), call, is_late=True)
+            return
+        fault.note(agent, call.cursor, place)
         if fault.step.kind == "drop":
             call.change = agent.impairments.drop(fault.step.index, call)
         else:
@@ -289,7 +294,7 @@ class Injector:
     def _delay(self, step, call, receipt, place: str) -> None:
         """Delay the thread now or, in mode `operation`, let only the operation wait."""
         name = call.operation.name
-        delay = Delay(self.agent, step.index, call, float(step.fault.get("delay_s", 0)), receipt)
+        delay = Delay(self.agent, step, call.cursor, call.seq, receipt)
         if step.fault.get("mode") != "operation" or name.startswith("file."):
             delay.wait()
         elif name in TRANSFERS and place == "before":
@@ -347,7 +352,7 @@ def _told(call, place: str, detail: str) -> str:
 def _detail(fault: dict) -> str:
     if fault.get("fault") == "error":
         return "%s %s" % (fault.get("error", "EIO"), fault.get("scope", "once"))
-    return "this operation only" if fault.get("mode") == "operation" else ""
+    return "this operation only" if fault.get("mode") == "operation" and "logical" not in fault else ""
 
 
 def _number(variable: str) -> int:

@@ -1,7 +1,7 @@
-"""Errors and losses at logical operations that take effect at a transfer, below the retries of the library.
+"""Errors, losses and delays at logical operations that take effect at a transfer, below the retries of the library.
 
 The agent marks the logical operation and lets it continue. Its first transfer with its peer gets the error, or loses
-its bytes. The library then retries, reconnects or raises, as it would if the network had done that. If the operation
+or delays its bytes. The library then retries, reconnects or raises, as it would if the network had done that. If the operation
 returns without a transfer, as one does that only fills a buffer, the next transfer of the process with that peer is hit.
 """
 
@@ -21,7 +21,7 @@ NOT_OF_NETWORKS = frozenset(("EIO", "ENOSPC"))
 
 
 class WireFault:
-    """One error or loss that waits for its transfer. `seq` and `text` are the logical operation's."""
+    """One error, loss or delay that waits for its transfer. `seq` and `text` are the logical operation's."""
 
     def __init__(self, step, call, text: str):
         self.step = step
