@@ -28,7 +28,7 @@ class Hunt(msgspec.Struct, frozen=True):
         config = load(EXAMPLE, {"work": self.work, "fixes": fixes})
         config = _with(config, "campaign", dir=str(folder))
         config = _with(config, "faults", kinds=(self.kind,))
-        config = _with(config, "hunt", baseline_runs=2, benign_runs=self.benign_runs, confirm=1)
+        config = _with(config, "hunt", baseline_runs=2, benign_runs=self.benign_runs, confirm=1, shrink_s=0.0)
         config = _with(config, "workload", timeout_s=20.0)
         return api.hunt(
             config, strategies=(self.strategy,), runs_max=runs_max, jobs=1, seed=0, budget_s=3600, resume=resume

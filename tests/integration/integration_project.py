@@ -49,6 +49,7 @@ patience_s = 6
 baseline_runs = 1
 benign_runs = 0
 confirm = 1
+shrink_s = 0
 """
 
 STARTS_NOTHING = ("bundle", "clean", "init", "logs", "report", "suppress")

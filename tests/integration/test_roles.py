@@ -39,6 +39,7 @@ start_after = ["by-log"]
 baseline_runs = 1
 benign_runs = 0
 confirm = 1
+shrink_s = 0
 [run]
 settle_timeout_s = 5
 hang_s = 3

@@ -30,6 +30,7 @@ baseline_runs = 2
 benign_runs = 0
 tries = 1
 confirm = 2
+shrink_s = 0
 """
 
 ENDLESS = Limits(budget_s=1000)

@@ -34,17 +34,23 @@ def replay(
     *,
     control: bool = True,
     variants: bool = False,
+    smallest: bool = False,
 ) -> ReplayResult:
-    """Run one finding's plan again, with the fault and without it; count how often it fails."""
+    """Run one finding's plan again, with the fault and without it; count how often it fails. `smallest`: its smallest plan."""
     folder = campaign_dir(config, campaign)
     with open_store(folder) as store:
         found = find_finding(store, finding)  # raises before a process is started
+    if smallest and found.smallest is None:
+        raise UserError(f"{found.id} has no smaller plan; leave out --smallest")
     chosen = plugins.strategies(config)
     build_agents(config, listener)
     with opened(config, folder, chosen, listener) as (running, store, _):
         # runs under another configuration do not count for the finding's rate
         same = has_configuration(store, config)
-        result = Replaying(running, store, Wanted(times, control, variants), same=same).finding(found)
+        if smallest and found.smallest:
+            result = Replaying(running, store, Wanted(times, control), same=False).plan(found.smallest, (), found.id)
+        else:
+            result = Replaying(running, store, Wanted(times, control, variants), same=same).finding(found)
         running.findings()
         warnings = () if same else tuple(changes_since(store, config))
     return msgspec.structs.replace(result, warnings=warnings)

@@ -10,6 +10,8 @@ The story of `Confirming.run`, for each symptom that is still undecided:
    tried.
 4. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
 
+Afterwards, `Confirming.shrink` runs smaller plans of the confirmed findings (`findings/shrink.py`).
+
 The next re-run is computed from the campaign store. So `run` may stop between two re-runs, and a later call, or a resumed
 campaign, continues there. Meanwhile the finding is stored as undecided: suspected, to be confirmed.
 """
@@ -17,6 +19,7 @@ campaign, continues there. Meanwhile the finding is stored as undecided: suspect
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Container, Sequence
 
 import msgspec
@@ -25,6 +28,7 @@ from undermine.campaign.running import PlanRunner
 from undermine.checkers.compose import symptoms_of
 from undermine.findings.confirm import Attempt, Rerun, best, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
+from undermine.findings.shrink import Shrunk
 from undermine.findings.windows import Position
 from undermine.inject.compile import unsupported
 from undermine.model.finding import Finding
@@ -71,6 +75,33 @@ class Confirming:
         """Confirm or refute every suspicion so far, however long it takes; return all findings."""
         return self._confirm(lambda: True)
 
+    def shrink(self) -> tuple[Finding, ...]:
+        """Run smaller plans of the confirmed findings, one finding after the other, until nothing smaller is left to try or the
+        time for it is over; return all findings."""
+        end_s = time.monotonic() + self._config.hunt.shrink_s
+        suspected = self._suspicions()
+        for name in [each.finding.name for each in suspected]:
+            begun = False
+            while (suspicion := _named(suspected, name)) and (todo := self._smaller(suspicion)) and time.monotonic() < end_s:
+                self._tell("shrinking", f"trying {todo}", suspicion.finding, round=RoundKind.SHRINK.value)
+                self._run(RoundKind.SHRINK, todo)
+                begun, suspected = True, self._suspicions()
+            if begun and suspicion and not self._smaller(suspicion):
+                finding = self._finding(suspicion)
+                self._tell("shrunk", f"smallest plan: {finding.smallest or finding.plan}", finding)
+        return self._store_findings(suspected)
+
+    def _smaller(self, suspicion: Suspicion) -> Plan | None:
+        """The next smaller plan to run; None if the finding isn't confirmed, or nothing smaller is left to try."""
+        reduced = self._shrunk(suspicion)
+        return reduced.todo if reduced else None
+
+    def _shrunk(self, suspicion: Suspicion) -> Shrunk | None:
+        """The smallest plan so far of a confirmed finding."""
+        finding = suspicion.finding
+        decided = finding.confirmed and not finding.ruled_out and not self._next_rerun(suspicion)
+        return suspicion.shrunk(self._config.hunt.confirm) if suspicion.shrunk and decided and self._config.hunt.confirm else None
+
     def _confirm(self, may: Callable[[], bool]) -> tuple[Finding, ...]:
         """Make re-runs until everything is decided, or `may`, which is asked before each of them, says no.
 
@@ -96,11 +127,16 @@ class Confirming:
         return found
 
     def _finding(self, suspicion: Suspicion) -> Finding:
-        """The finding, with the reasons of strategies, and whether re-runs are still to come."""
+        """The finding, with the reasons of strategies, its smallest plan, and whether re-runs are still to come."""
         reasons = self._store.reasons(best(suspicion.attempts).first.run)
-        return msgspec.structs.replace(
+        finding = msgspec.structs.replace(
             suspicion.finding, undecided=self._next_rerun(suspicion) is not None, reasons=reasons
         )
+        reduced = self._shrunk(suspicion)
+        if reduced is None or reduced.plan.id == finding.plan.id:
+            return finding
+        rate = f"{reduced.rate.hits}/{reduced.rate.tries}"
+        return msgspec.structs.replace(finding, smallest=reduced.plan, smallest_rate=rate)
 
     def _announce(self, waiting: Sequence[Finding]) -> None:
         """Tell which suspicions wait, each of them once."""
@@ -139,7 +175,7 @@ class Confirming:
         self._tell("confirming", what, finding, round=kind.value, number=number, of=of, hits=rate.hits)
         self._run(kind, plan)
 
-    def _run(self, kind: Rerun, plan: Plan) -> None:
+    def _run(self, kind: RoundKind, plan: Plan) -> None:
         slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])
         self._plan_runner.run_alone(slots)
 
@@ -182,7 +218,11 @@ class Confirming:
         return Position((seen.run, point.get("node"), seen.frames[-1]), seen.position, seen.times == 1)
 
     def _find(self, name: str) -> Suspicion | None:
-        return next((found for found in self._suspicions() if found.finding.name == name), None)
+        return _named(self._suspicions(), name)
+
+
+def _named(suspected: Sequence[Suspicion], name: str) -> Suspicion | None:
+    return next((each for each in suspected if each.finding.name == name), None)
 
 
 def _outcome(finding: Finding) -> tuple[str, str]:

@@ -15,6 +15,7 @@ The story of `Campaign.run`:
    the long wait fails k of n times, the same moments without the fault 0 of n times. This may use a share of the budget.
 8. Group the failing runs into findings, one for each symptom. Stop when the budget or the number of runs is used up, or no
    strategy proposes a plan. Then confirm the suspicions that wait, however long it takes.
+9. Reduce the plans of the confirmed findings (`findings/shrink.py`) for at most `hunt.shrink_s`.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ class Campaign:
                 continue
             self._run_some(slots, limits, allowance)
             exhausted -= {each.name for each in self._strategies if isinstance(each, Follows) and each.follows}
-        return self.confirming.catch_up()
+        self.confirming.catch_up()
+        return self.confirming.shrink()
 
     def _first_rounds(self, jobs: int) -> None:
         """Ask each strategy for its first plans before any of them runs, so that reasons of several strategies can meet."""

@@ -41,7 +41,7 @@ from undermine.store.fired import FiredStep
 from undermine.store.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 
 ATTEMPTS_MAX = 3
-_PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REPLAY)
+_PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.SHRINK, RoundKind.REPLAY)
 """The kinds of re-runs that get the long wait."""
 LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
 """The kinds of runs that strategies learn from."""

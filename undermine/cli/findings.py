@@ -100,6 +100,8 @@ def _doubt_words(finding: Finding) -> str:
 
 def _finding_lines(finding: Finding, partition_end: str) -> Iterator[tuple[str, str]]:
     yield "injected", finding.plan.words(finding.lasted)
+    if finding.smallest:
+        yield "smallest", f"{finding.smallest} ({finding.smallest_rate})"
     if finding.when:
         yield "when", finding.when_words
     if partition_end:

@@ -37,6 +37,7 @@ _LINES = (
     "flaky",
     "not reproduced",
     "dropped",
+    "shrunk",
 )
 """Kinds of news that are printed as a line if there is no terminal."""
 _DECISIONS = {
@@ -47,6 +48,8 @@ _DECISIONS = {
     "flaky": "dim",
     "not reproduced": "dim",
     "dropped": "dim",
+    "shrinking": "bold red",
+    "shrunk": "bold red",
 }
 """Kinds of news that decide about a symptom, with the style that its row has from then on."""
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}

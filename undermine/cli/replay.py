@@ -56,6 +56,9 @@ def replay(
     variants: Annotated[
         bool, typer.Option("--variants", help="Also run the other plans that led to the finding.")
     ] = False,
+    smallest: Annotated[
+        bool, typer.Option("--smallest", help="Run the smallest plan of the finding instead of its first one.")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option("--dir", help="Folder to unpack a bundle to; by default BUNDLE.d.", show_default=False),
@@ -83,6 +86,7 @@ def replay(
     Examples:
 
     - `undermine replay F1 -n 10`
+    - `undermine replay F1 --smallest`
     - `undermine replay F1.undermine`
     - `undermine replay plan.json`
     """
@@ -91,12 +95,14 @@ def replay(
     by_id = _is_finding(what)
     bundled = not by_id and unpacking.is_bundle(path)
     _check_options(by_id, bundled, folder=folder, config=config, campaign=campaign, variants=variants)
+    if smallest and (variants or not by_id):
+        raise UserError("--smallest is only for a finding like F1, without --variants; remove one of them")
     if bundled and config is None:
         _ask_to_run(path, yes=yes)
     with listening(json, title=f"replay {what}") as listener:
         if by_id:
             loaded = load_config(config or HERE, params)
-            results = [api.replay(loaded, what, times or 5, campaign, listener, **options)]
+            results = [api.replay(loaded, what, times or 5, campaign, listener, smallest=smallest, **options)]
         elif bundled:
             given = load_config(config, params) if config else None
             own = overrides(params) if config is None else {}

@@ -269,6 +269,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confirm: Annotated[int, _whole(0, 100)] = 3
     confirm_share: Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")] = 0.33
     realism_s: Pause = 10.0
+    shrink_s: Pause = 60.0
     baseline_runs: Annotated[int, _whole(1, 100)] = 3
     benign_runs: Annotated[int, _whole(0, 100)] = 3
 

@@ -87,7 +87,7 @@ class Reruns:
         self._experiments: dict[str, LandedRun] = {}
         """The first failing run of each plan."""
         for run in runs:
-            if run.kind in RERUNS:
+            if run.kind in RERUNS or run.kind is RoundKind.SHRINK:
                 self._made.setdefault((run.kind, run.plan_id), []).append(run)
             elif run.symptoms:
                 self._experiments.setdefault(run.plan_id, run)
@@ -112,6 +112,10 @@ class Reruns:
             realism,
             probe,
         )
+
+    def smaller(self, plan: Plan) -> Sequence[LandedRun]:
+        """The runs of a smaller plan."""
+        return self._made.get((RoundKind.SHRINK, plan.id), [])
 
     def _last_control(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Rate:
         control = self._made.get((RoundKind.CONTROL, first.plan.last_control.id), [])

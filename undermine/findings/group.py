@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 import msgspec
 
@@ -27,6 +27,7 @@ from undermine.findings.confirm import (
     fired_alike,
 )
 from undermine.findings.realism import Lacking
+from undermine.findings.shrink import Shrunk, shrunk, worth_it
 from undermine.findings.windows import Moment, Order, Windows
 from undermine.model.faults import fault_kind
 from undermine.model.finding import WHEN, FailingFrame, Finding, LandedRun, ShownSymptom, Variant, named
@@ -52,6 +53,8 @@ class Suspicion(msgspec.Struct, frozen=True):
     """Fault-free runs showed the symptom too, so there is nothing to try."""
     lasting: bool = False
     """Its promise is broken for good: waiting longer would not help."""
+    shrunk: Callable[[int], Shrunk] | None = None
+    """Reduces the plan, with this number of re-runs for each smaller one; None if its re-runs pass too often."""
 
 
 # --- which symptoms are the same
@@ -247,7 +250,7 @@ class _Grouping:
 def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str, str], windows: Windows) -> list[_Group]:
     grouping = _Grouping(ruled_out, roles, windows)
     for run in runs:
-        if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM):
+        if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SHRINK):
             grouping.add(run)
     return grouping.end()
 
@@ -309,9 +312,10 @@ def suspicions(
     windows = Windows(order, failing, harmless, lambda run: all_circumstances(run, names))
     taken = {key_of(name): number for name, number in (numbers or {}).items()}
     ruled_out: set[str] = set()
+    passed = cache(lambda: frozenset(run.plan_id for run in harmless()))
     while True:
         groups = _grouped(runs, ruled_out, names, windows)
-        found = _suspicions(groups, reruns, verdicts_of, taken, fault_free, suppression_of)
+        found = _suspicions(groups, reruns, verdicts_of, taken, fault_free, suppression_of, passed)
         more = {group.key for group, each in zip(groups, found, strict=True) if each.finding.ruled_out} - ruled_out
         if not more:
             return tuple(sorted(map(_likened(found), found), key=lambda suspicion: int(suspicion.finding.id[1:])))
@@ -338,8 +342,10 @@ def _suspicions(
     taken: dict[str, int],
     fault_free: Sequence[Sequence[Symptom]],
     suppression_of: SuppressionOf,
+    passed: Callable[[], Set[str]],
 ) -> list[Suspicion]:
-    """One suspicion for each group. `taken` has the numbers of names, and gets those of new ones."""
+    """One suspicion for each group. `taken` has the numbers of names, and gets those of new ones. `passed` returns the ids of
+    plans that did no harm."""
     claimed, keys = {template(group.symptom) for group in groups}, {group.key for group in groups}
     made = []
     for group in groups:
@@ -357,8 +363,16 @@ def _suspicions(
             )
         finding = msgspec.structs.replace(finding, suppressed=suppression_of(finding))
         lasting = any(v.lasting and name_of(v) == group.symptom for v in verdicts_of(group.experiments[0].run))
-        made.append(Suspicion(finding, attempts, bool(normal), lasting))
+        smaller = partial(_shrunk, best(attempts), reruns, sought, passed) if worth_it(best(attempts)) else None
+        made.append(Suspicion(finding, attempts, bool(normal), lasting, smaller))
     return made
+
+
+def _shrunk(attempt: Attempt, reruns: Reruns, sought: _Sought, passed: Callable[[], Set[str]], wanted: int) -> Shrunk:
+    def shows(run: LandedRun) -> bool:
+        return any(map(sought.is_own, run.symptoms))
+
+    return shrunk(attempt, wanted, reruns.smaller, shows, passed)
 
 
 def _number(group: _Group, keys: Set[str], taken: dict[str, int]) -> int:

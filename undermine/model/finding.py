@@ -160,6 +160,10 @@ class Finding(msgspec.Struct, frozen=True):
     symptom in other circumstances are another finding."""
     like: tuple[str, ...] = ()
     """The ids of findings with the same symptom in other circumstances."""
+    smallest: Plan | None = None
+    """A smaller plan that fails as often; None if none was found."""
+    smallest_rate: str = ""
+    """How often it failed, such as `3/3`."""
     undecided: bool = False
     """Must more re-runs be made before it is known whether it is a bug?"""
 

@@ -22,6 +22,8 @@ class RoundKind(StrEnum):
     """The same moments without the faults."""
     REALISM = "realism"
     """The same moments with a slow device in place of the delays."""
+    SHRINK = "shrink"
+    """Smaller plans for a confirmed finding."""
     REPLAY = "replay"
     """Plans that a user ran again. They do not count for the campaign's findings."""
 

@@ -112,6 +112,8 @@ class Card:
     frames: tuple[str, ...] = ()
     device: str = ""
     reasons: tuple[ReasonRow, ...] = ()
+    smallest: str = ""
+    """A smaller plan that fails as often, with its rate."""
     variants: tuple[VariantRow, ...] = ()
     variants_left_out: int = 0
     news: tuple[str, ...] = ()
@@ -161,6 +163,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         symptoms=tuple(clip(words, 300) for words in finding.symptom_rates[:_VERDICTS_MAX]),
         frames=tuple(clip(str(frame), 200) for frame in finding.frames),
         device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
+        smallest=clip(f"{finding.smallest} ({finding.smallest_rate})", 400) if finding.smallest else "",
         variants=tuple(_variant_rows(finding)),
         variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),
         news=_news(store, run) if view else (),

@@ -19,6 +19,7 @@ _WHAT_FOR = {
     RoundKind.CONFIRM: "confirmation",
     RoundKind.CONTROL: "control",
     RoundKind.REALISM: "slow device",
+    RoundKind.SHRINK: "smaller plan",
     RoundKind.REPLAY: "replay",
 }
 """Words for runs that no strategy proposed."""

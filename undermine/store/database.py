@@ -29,6 +29,7 @@ from undermine.store.fired import FiredStep, put_fired
 from undermine.store.shown_points import CACHED_MAX, ShownPoints, decoded_plan
 
 _RERUNS_SQL = ", ".join(f"'{kind}'" for kind in RERUNS)
+_AGAIN_SQL = f"{_RERUNS_SQL}, '{RoundKind.SHRINK}'"
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
 _ODD_SQL = (  # the checker of logs passed the run but gave evidence
     f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
@@ -36,7 +37,7 @@ _ODD_SQL = (  # the checker of logs passed the run but gave evidence
 )
 _STATUS_SQL = "CASE WHEN s.covered THEN 'fired' ELSE x.status END"
 """The status of a slot. All steps of a covered plan landed, though later steps of the covering run may not have fired."""
-_BY_KIND = (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SURVEY)
+_BY_KIND = (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SURVEY, RoundKind.SHRINK)
 """The rounds whose runs are counted by their kind."""
 
 
@@ -378,12 +379,12 @@ class CampaignStore(ShownPoints):
         return out
 
     def status_counts(self) -> dict[str, int]:
-        """The number of runs by status. Fault-free and benign runs, controls, surveys and realism checks are counted under their
-        kind."""
+        """The number of runs by status. Fault-free and benign runs, controls, surveys, realism checks and smaller plans are
+        counted under their kind."""
         rows = self._all(
-            "SELECT CASE WHEN kind IN (?, ?, ?) AND status != 'broken' THEN kind WHEN status != 'fired' THEN status "
-            "WHEN kind = ? THEN 'fault-free' WHEN kind = ? THEN 'benign' ELSE status END AS how, COUNT(*) "
-            "FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
+            f"SELECT CASE WHEN kind IN ({', '.join('?' * len(_BY_KIND))}) AND status != 'broken' THEN kind "
+            "WHEN status != 'fired' THEN status WHEN kind = ? THEN 'fault-free' WHEN kind = ? THEN 'benign' ELSE status END "
+            "AS how, COUNT(*) FROM runs JOIN rounds USING (round) WHERE state = 'done' GROUP BY how",
             *(kind.value for kind in (*_BY_KIND, RoundKind.BASELINE, RoundKind.BENIGN)),
         )
         return {status: int(count) for status, count in rows}
@@ -393,12 +394,13 @@ class CampaignStore(ShownPoints):
         return tuple(msgspec.json.decode(text, type=Verdict) for (text,) in rows)
 
     def landed_runs(self) -> tuple[LandedRun, ...]:
-        """The runs that findings are built from, oldest first: failing runs with a fault, and all their re-runs and controls.
+        """The runs that findings are built from, oldest first: failing runs with a fault, and all their re-runs, controls and
+        smaller plans.
 
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
         """
         return self._landed_runs(
-            f"CASE WHEN r.kind IN ({_RERUNS_SQL}) THEN s.run = x.run "
+            f"CASE WHEN r.kind IN ({_AGAIN_SQL}) THEN s.run = x.run "
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END",
             self._symptoms(),
         )

@@ -59,6 +59,7 @@ hang_s = 60
 settle_timeout_s = 60
 [hunt]
 confirm = 1
+shrink_s = 0
 baseline_runs = 1
 benign_runs = 0
 realism_s = 1.5

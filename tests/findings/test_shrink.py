@@ -1,0 +1,214 @@
+"""Smaller plans for a confirmed finding: how they are made, and when one takes the place of the larger one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from undermine.findings.confirm import Attempt, Rate
+from undermine.findings.shrink import DURATION_MIN_S, Shrunk, reductions, shrunk, worth_it
+from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Pause, Reboot
+from undermine.model.finding import LandedRun
+from undermine.model.plan import At, Plan, Step
+from undermine.model.rounds import RoundKind
+from undermine.model.run import Symptom
+from undermine.testing import point
+
+OWN, OTHER = Symptom("put lost"), Symptom("worker ends")
+
+
+def plan_of(*faults: Fault) -> Plan:
+    return Plan(tuple(Step(At(point(loc=f"app:f{number}#1")), fault) for number, fault in enumerate(faults)), 3)
+
+
+def faults_of(plan: Plan) -> list[Fault]:
+    return [step.fault for step in plan.steps]  # type: ignore[misc]
+
+
+def confirmed(plan: Plan, hits: int = 3, tries: int = 3) -> Attempt:
+    return Attempt(LandedRun(1, "a", plan, plan.id, "fired", (OWN,)), Rate(tries, hits))
+
+
+def run_of(plan: Plan, *symptoms: Symptom, status: str = "fired") -> LandedRun:
+    return LandedRun(9, "", plan, plan.id, status, symptoms, kind=RoundKind.SHRINK)  # type: ignore[arg-type]
+
+
+class World:
+    """Runs smaller plans until nothing is left to try. `fails` says which symptoms a run of a plan has."""
+
+    def __init__(self, fails: Callable[[Plan], tuple[Symptom, ...]], status: str = "fired") -> None:
+        self._fails = fails
+        self._status = status
+        self.made: dict[str, list[LandedRun]] = {}
+
+    def reduce(self, attempt: Attempt, wanted: int = 3, passed: frozenset[str] = frozenset()) -> Shrunk:
+        while True:
+            reduced = shrunk(
+                attempt, wanted, lambda plan: self.made.get(plan.id, []), lambda run: OWN in run.symptoms, lambda: passed
+            )
+            if reduced.todo is None:
+                return reduced
+            run = run_of(reduced.todo, *self._fails(reduced.todo), status=self._status)
+            self.made.setdefault(reduced.todo.id, []).append(run)
+
+    @property
+    def runs(self) -> int:
+        return sum(map(len, self.made.values()))
+
+
+def needs(check: Callable[[list[Fault]], bool]) -> World:
+    return World(lambda plan: (OWN,) if check(faults_of(plan)) else ())
+
+
+# --- one reduction
+
+
+@pytest.mark.parametrize(
+    ("fault", "smaller"),
+    [
+        (Crash(), []),
+        (Crash(("n1", "n2")), [Crash(("n2",)), Crash(("n1",))]),
+        (Error("EIO", "disk"), [Error("EIO"), Error("EIO", "file")]),
+        (Error("ENOSPC", "disk"), [Error("ENOSPC")]),
+        (Error("ECONNRESET", "peer", "wire"), [Error("ECONNRESET", "once", "wire")]),
+        (Error("EIO"), []),
+        (Delay(300.0), [Delay(75.0), Delay(150.0)]),
+        (Delay(0.3), [Delay(0.15)]),
+        (Delay(0.15), []),
+        (Reboot(0.1), []),
+        (Pause(5.0), [Pause(1.2), Pause(2.5)]),
+        (
+            Partition(("n1",), lasts_s=4.0),
+            [
+                Partition(("n1",), direction="out", lasts_s=4.0),
+                Partition(("n1",), direction="in", lasts_s=4.0),
+                Partition(("n1",), lasts_s=1.0),
+                Partition(("n1",), lasts_s=2.0),
+            ],
+        ),
+    ],
+)
+def test_a_fault_becomes_smaller(fault: Fault, smaller: list[Fault]) -> None:
+    assert [faults_of(plan) for plan in reductions(plan_of(fault))] == [[each] for each in smaller]
+
+
+def test_steps_are_left_out_first() -> None:
+    found = [faults_of(plan) for plan in reductions(plan_of(Crash(("n1", "n2")), Delay(4.0)))]
+    assert found[:2] == [[Delay(4.0)], [Crash(("n1", "n2"))]]
+    assert len(found) == 6
+
+
+def test_a_step_whose_predecessor_is_left_out_is_free() -> None:
+    first, second = plan_of(Delay(0.1), Crash()).steps
+    bound = Plan((first, msgspec.structs.replace(second, same="process")))
+    assert [plan.steps for plan in reductions(bound)] == [(second,), (first,)]
+
+
+FAULTS = st.one_of(
+    st.sampled_from([Crash(), Crash(("n1", "n2", "n3")), Error("EIO", "disk"), Partition(("n1", "n2"))]),
+    st.builds(Delay, st.floats(0, 500)),
+    st.builds(Reboot, st.floats(0, 20), st.sampled_from([(), ("n1", "n2")])),
+)
+PLANS = st.lists(FAULTS, min_size=1, max_size=4).map(lambda faults: plan_of(*faults))
+
+
+def size(plan: Plan) -> tuple[int, int, float]:
+    """Steps; nodes, scopes and directions; seconds."""
+    extents = {"once": 0, "file": 1, "disk": 2, "peer": 1, "both": 1, "out": 0, "in": 0}
+    texts = [msgspec.to_builtins(fault) for fault in faults_of(plan)]
+    extent = sum(extents.get(value, 0) for each in texts for value in each.values() if isinstance(value, str))
+    seconds = sum(value for each in texts for name, value in each.items() if name.endswith("_s"))
+    return len(texts), extent + sum(len(each.get("nodes", ())) for each in texts), seconds
+
+
+@given(PLANS)
+def test_each_reduction_is_smaller_and_keeps_moments_and_kinds(plan: Plan) -> None:
+    moments = [(step.trigger, type(step.fault)) for step in plan.steps]
+    for smaller in reductions(plan):
+        assert size(smaller) < size(plan)
+        kept = [(step.trigger, type(step.fault)) for step in smaller.steps]
+        assert kept
+        assert [moment for moment in moments if moment in kept] == kept
+        assert smaller.seed == plan.seed
+
+
+@given(PLANS, st.data())
+def test_no_reduction_of_the_smallest_plan_shows_the_bug(plan: Plan, data: st.DataObject) -> None:
+    """The bug needs some of the steps, and of each at least some seconds."""
+    needed = {f"app:f{number}#1" for number in data.draw(st.sets(st.integers(0, len(plan.steps) - 1), min_size=1))}
+    seconds = data.draw(st.floats(0, 1)) * min((size(plan_of(f))[2] for f in faults_of(plan)), default=0)
+
+    def shows(one: Plan) -> bool:
+        here = {step.trigger.point["loc"]: step for step in one.steps}  # type: ignore[union-attr]
+        return all(name in here and size(plan_of(here[name].fault))[2] >= seconds for name in needed)  # type: ignore[arg-type]
+
+    reduced = World(lambda one: (OWN,) if shows(one) else ()).reduce(confirmed(plan), wanted=1)
+    assert shows(reduced.plan)
+    assert {step.trigger.point["loc"] for step in reduced.plan.steps} == needed  # type: ignore[union-attr]
+    assert not any(map(shows, reductions(reduced.plan)))
+
+
+# --- which smaller plans are kept
+
+
+def test_a_plan_is_reduced_to_the_step_that_the_bug_needs() -> None:
+    world = needs(lambda faults: any(isinstance(fault, Crash) for fault in faults))
+    reduced = world.reduce(confirmed(plan_of(Delay(5.0), Crash(("n1", "n2")))))
+    assert faults_of(reduced.plan) == [Crash(("n2",))]
+    assert reduced.rate == Rate(3, 3)
+    assert world.runs == 3 + 3
+
+
+def test_the_shortest_duration_is_within_a_factor_of_two() -> None:
+    reduced = needs(lambda faults: faults[0].delay_s >= 2.2).reduce(confirmed(plan_of(Delay(300.0))))  # type: ignore[union-attr]
+    assert 2.2 <= faults_of(reduced.plan)[0].delay_s < 4.4  # type: ignore[union-attr]
+
+
+def test_no_duration_is_shorter_than_the_limit() -> None:
+    reduced = needs(lambda faults: True).reduce(confirmed(plan_of(Delay(300.0))))
+    assert DURATION_MIN_S <= faults_of(reduced.plan)[0].delay_s < 2 * DURATION_MIN_S  # type: ignore[union-attr]
+
+
+def test_one_run_that_passes_rejects_a_smaller_plan() -> None:
+    world = needs(lambda faults: len(faults) == 2)
+    reduced = world.reduce(confirmed(plan_of(Crash(), Crash())))
+    assert (len(reduced.plan.steps), world.runs) == (2, 2)
+
+
+def test_a_smaller_plan_may_pass_as_often_as_the_larger_one() -> None:
+    answers = {"app:f1#1": iter([True, False, True]), "app:f0#1": iter([False, True, False, True])}
+
+    def fails(plan: Plan) -> tuple[Symptom, ...]:
+        return (OWN,) if next(answers[plan.steps[0].trigger.point["loc"]]) else ()  # type: ignore[union-attr]
+
+    reduced = World(fails).reduce(confirmed(plan_of(Crash(), Crash()), hits=2, tries=3))
+    assert (reduced.plan.steps[0].trigger.point["loc"], reduced.rate) == ("app:f1#1", Rate(3, 2))  # type: ignore[union-attr]
+
+
+def test_another_symptom_does_not_count() -> None:
+    world = World(lambda plan: (OTHER,))
+    assert len(world.reduce(confirmed(plan_of(Crash(), Crash()))).plan.steps) == 2
+
+
+def test_a_plan_that_does_not_fire_is_given_up() -> None:
+    world = World(lambda plan: (), status="not_fired")
+    reduced = world.reduce(confirmed(plan_of(Crash(), Crash())))
+    assert (len(reduced.plan.steps), world.runs) == (2, 2 * 6)
+
+
+def test_a_plan_that_did_no_harm_before_is_not_run() -> None:
+    plan = plan_of(Crash(), Crash())
+    passed = frozenset(smaller.id for smaller in reductions(plan))
+    world = needs(lambda faults: True)
+    assert world.reduce(confirmed(plan), passed=passed).plan == plan
+    assert world.runs == 0
+    assert len(world.reduce(confirmed(plan, hits=2), passed=passed).plan.steps) == 1, "a pass may have been chance"
+
+
+@pytest.mark.parametrize(("hits", "tries", "expected"), [(3, 3, True), (2, 4, True), (1, 3, False), (0, 3, False), (0, 0, False)])
+def test_a_plan_that_rarely_fails_is_not_reduced(hits: int, tries: int, expected: bool) -> None:
+    assert worth_it(confirmed(plan_of(Crash()), hits, tries)) is expected

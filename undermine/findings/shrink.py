@@ -1,0 +1,143 @@
+"""Reduces the plan of a confirmed finding to the part that the bug needs, and says what to run next. Pure.
+
+A *reduction* replaces a plan by a smaller one: without a step, with fewer nodes, with an error that extends less far, with a
+partition in one direction, or with a shorter duration. The smaller plan is run as often as the finding was confirmed. If it fails
+as often, it takes the place of the larger one, and the reductions begin anew. If no reduction is left, the plan is the smallest.
+
+Reductions keep these rules. A new one must keep them too:
+
+1. **Smaller.** Each reduction removes something: a step, a node, a scope, a direction, or half of a duration, down to a limit. So
+   the search ends, and it never tries a plan twice.
+2. **The same moments.** A step that stays keeps its trigger. Otherwise a reduction could find another bug and call it this one.
+3. **The same kind of fault.** A crash never becomes a delay. The report says what happens in the world, and its cause must stay.
+4. **The same symptom.** A run counts as a failure only with the finding's own symptom. Confirmations also accept others, because
+   their plan is the same; here it is another plan.
+5. **The same rate.** A smaller plan may pass as often as the larger one did, not more often. A bug that needs luck would else
+   become one that hardly ever comes back. One run too many that passes rejects the plan, so most rejections cost a single run.
+6. **All its steps fired.** Other runs prove nothing. If half of the permitted runs prove nothing, the plan is rejected.
+7. **Everything follows from stored runs.** So a hunt that is killed continues here, and repeats no run.
+
+Steps come first, because without a step every later run is shorter and every reduction of that step is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import Any, Final
+
+import msgspec
+
+from undermine.findings.confirm import Attempt, Rate
+from undermine.model.faults import Error, Injection, Partition
+from undermine.model.finding import LandedRun
+from undermine.model.plan import Plan, Step
+
+Shows = Callable[[LandedRun], bool]
+"""Does a run show the finding's own symptom?"""
+Made = Callable[[Plan], Sequence[LandedRun]]
+"""The runs of a smaller plan so far."""
+
+DURATION_MIN_S: Final = 0.1
+"""No duration becomes shorter than this: then it is a fault at a moment, and a run shows nothing new."""
+_SHORTER: Final = (4, 2)
+"""A duration is divided by the first of these numbers that leaves the bug."""
+_SCOPES: Final = {"disk": ("once", "file"), "file": ("once",), "peer": ("once",)}
+"""By scope of an error: the scopes that extend less far, the smallest first."""
+
+
+class Shrunk(msgspec.Struct, frozen=True):
+    """The smallest plan so far that fails as often as the finding's own plan, and the plan to run next."""
+
+    plan: Plan
+    rate: Rate
+    """Of the smallest plan."""
+    todo: Plan | None = None
+    """None if no reduction is left."""
+
+
+def shrunk(
+    attempt: Attempt, wanted: int, made: Made, shows: Shows, passed: Callable[[], Set[str]] = frozenset
+) -> Shrunk:
+    """Reduce the plan of a confirmed finding. `passed` returns the ids of plans that strategies ran without harm."""
+    smallest, rate = attempt.plan, attempt.again
+    misses_max = wanted * (rate.tries - rate.hits) // rate.tries
+    while True:
+        for smaller in reductions(smallest):
+            tried = _rate(made(smaller), shows)
+            if tried.tries - tried.hits > misses_max or (not misses_max and smaller.id in passed()):
+                continue
+            if tried.tries >= wanted:
+                smallest, rate = smaller, tried
+                break
+            if tried.tries + tried.elsewhere < 2 * wanted:
+                return Shrunk(smallest, rate, smaller)
+        else:
+            return Shrunk(smallest, rate)
+
+
+def worth_it(attempt: Attempt) -> bool:
+    """Does the plan fail in at least half of its re-runs? Otherwise a few runs of a smaller plan say little."""
+    return bool(attempt.again.hits) and 2 * attempt.again.hits >= attempt.again.tries
+
+
+def _rate(runs: Sequence[LandedRun], shows: Shows) -> Rate:
+    counted = [run for run in runs if run.status == "fired"]
+    return Rate(len(counted), sum(map(shows, counted)), len(runs) - len(counted))
+
+
+def reductions(plan: Plan) -> Iterator[Plan]:
+    """The plans that are smaller by one reduction, the most useful ones first."""
+    if len(plan.steps) > 1:
+        for number in range(len(plan.steps)):
+            yield _with_steps(plan, _without(plan.steps, number))
+    for reduce in (_fewer_nodes, _smaller_scopes, _one_direction, _shorter):
+        for number, step in enumerate(plan.steps):
+            for fault in reduce(step.fault):
+                smaller = msgspec.structs.replace(step, fault=fault)
+                yield _with_steps(plan, (*plan.steps[:number], smaller, *plan.steps[number + 1 :]))
+
+
+def _with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+    return msgspec.structs.replace(plan, steps=steps)
+
+
+def _without(steps: tuple[Step, ...], number: int) -> tuple[Step, ...]:
+    """The other steps. A step that was bound to the process or node of the removed one is free."""
+    rest = steps[number + 1 :]
+    if rest and rest[0].same:
+        rest = (msgspec.structs.replace(rest[0], same=msgspec.UNSET), *rest[1:])
+    return (*steps[:number], *rest)
+
+
+def _fewer_nodes(fault: Injection) -> Iterator[Injection]:
+    for field in ("nodes", "others"):
+        nodes: tuple[str, ...] = getattr(fault, field, ())
+        if len(nodes) > 1:
+            for left_out in nodes:
+                yield _changed(fault, field, tuple(node for node in nodes if node != left_out))
+
+
+def _smaller_scopes(fault: Injection) -> Iterator[Injection]:
+    if isinstance(fault, Error):
+        for scope in _SCOPES.get(fault.scope, ()):
+            if scope != "file" or fault.error == "EIO":  # a single file is never full
+                yield _changed(fault, "scope", scope)
+
+
+def _one_direction(fault: Injection) -> Iterator[Injection]:
+    if isinstance(fault, Partition) and fault.direction == "both":
+        yield _changed(fault, "direction", "out")
+        yield _changed(fault, "direction", "in")
+
+
+def _shorter(fault: Injection) -> Iterator[Injection]:
+    for field in msgspec.structs.fields(fault):
+        seconds = getattr(fault, field.name)
+        if field.name.endswith("_s") and isinstance(seconds, float | int):
+            for part in _SHORTER:
+                if seconds / part >= DURATION_MIN_S:
+                    yield _changed(fault, field.name, float(f"{seconds / part:.2g}"))
+
+
+def _changed(fault: Injection, field: str, value: Any) -> Injection:
+    return msgspec.structs.replace(fault, **{field: value})
