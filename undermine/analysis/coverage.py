@@ -68,6 +68,11 @@ class Reached(msgspec.Struct, frozen=True):
     by_strategy: dict[str, Share] = {}
 
     @property
+    def percent(self) -> float:
+        """The percentage of source locations at which a fault has fired; 0 if no agent has shown one."""
+        return 100 * self.locations_fired / self.locations if self.locations else 0.0
+
+    @property
     def since_new(self) -> str:
         """In words: when the last new class appeared."""
         if not self.recovery_classes:

@@ -10,6 +10,7 @@ from undermine.api.hunting import HuntResult, hunt
 from undermine.api.opening import silent
 from undermine.api.planning import PlanResult, Predicted, plan
 from undermine.api.replaying import recheck, replay, replay_bundle, replay_plans
+from undermine.api.results import results
 from undermine.api.stored import (
     bundle,
     clean,
@@ -23,6 +24,7 @@ from undermine.api.stored import (
     suppressions,
     today,
     unsuppress,
+    write_baseline,
 )
 from undermine.api.tracing import TraceResult, trace, trace_stored
 from undermine.campaign.replaying import ReplayResult
@@ -60,6 +62,7 @@ __all__ = [
     "replay",
     "replay_bundle",
     "replay_plans",
+    "results",
     "silent",
     "suppress",
     "suppressions",
@@ -67,4 +70,5 @@ __all__ = [
     "trace",
     "trace_stored",
     "unsuppress",
+    "write_baseline",
 ]

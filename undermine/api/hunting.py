@@ -61,18 +61,21 @@ def hunt(
     jobs: int | None = None,
     resume: bool = False,
     accept_changes: bool = False,
+    baseline: Path | str | None = None,
     params: Mapping[str, str] | None = None,
     listener: Listener = silent,
 ) -> HuntResult:
     """Run the whole loop under a budget. With `resume`, continue the latest campaign.
 
-    `strategies` has names of strategies, or strategy objects of the calling script.
+    `strategies` has names of strategies, or strategy objects of the calling script. Findings in the file `baseline` are known:
+    they are suppressed.
     """
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
     choose(config.run.isolation)  # raises before a folder is created for a campaign that cannot run
-    suppressions.matcher(config, today())
+    known = Path(baseline) if baseline else None
+    suppressions.matcher(config, today(), known)  # raises before a process is started
     build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     seed = _first_seed(folder) if seed is None and resume else seed
@@ -86,7 +89,7 @@ def hunt(
         runs_max=config.hunt.max_runs if runs_max is None else runs_max,
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
     )
-    with opened(config, folder, chosen, listener, survey=True) as (campaign, store, _):
+    with opened(config, folder, chosen, listener, survey=True, baseline=known) as (campaign, store, _):
         campaign.refuse_unusable()  # raises before it becomes the latest campaign
         store.set_meta("identity", {**identity(config), "seed_said": seed})
         point_latest(config, folder)

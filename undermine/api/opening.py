@@ -51,9 +51,10 @@ def opened(
     *,
     fresh: bool = False,
     survey: bool = False,
+    baseline: Path | None = None,
 ) -> Iterator[tuple[Campaign, CampaignStore, Engine]]:
     """Open and lock the campaign in a folder; `fresh` empties the folder first. `survey` makes a campaign with
-    `variables = "auto"` choose its variables, if it has not done so.
+    `variables = "auto"` choose its variables, if it has not done so. Findings in `baseline` are suppressed.
 
     If nodes will be started, call `build_agents` before.
     """
@@ -65,17 +66,22 @@ def opened(
         if config.auto_variables:
             chosen = msgspec.convert(store.meta(_VARIABLES, {}), dict[str, Variable])
             config = msgspec.structs.replace(config, variables=chosen)
-        with _opened(config, folder, store, strategies, listener) as (campaign, engine):
+        with _opened(config, folder, store, strategies, listener, baseline) as (campaign, engine):
             yield campaign, store, engine
 
 
 @contextlib.contextmanager
 def _opened(
-    config: Config, folder: Path, store: CampaignStore, strategies: Sequence[Strategy], listener: Listener
+    config: Config,
+    folder: Path,
+    store: CampaignStore,
+    strategies: Sequence[Strategy],
+    listener: Listener,
+    baseline: Path | None = None,
 ) -> Iterator[tuple[Campaign, Engine]]:
     with open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
-        suppressed = suppressions.matcher(config, today())
+        suppressed = suppressions.matcher(config, today(), baseline)
         yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), engine
 
 

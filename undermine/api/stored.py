@@ -40,8 +40,8 @@ def bundle(
     with open_store(folder) as store:
         found = find_finding(store, finding)
         identity = store.meta("identity") or {}
-        run = folder / "runs" / f"{_shown_by(found):06d}"
-        verdicts = store.verdicts(_shown_by(found))
+        run = folder / "runs" / f"{shown_by(found):06d}"
+        verdicts = store.verdicts(shown_by(found))
     try:
         view = load_view(RunDir(run))
         runtimes, landed = manifest.runtimes(view), landings(view.record)
@@ -54,21 +54,31 @@ def bundle(
 # --- findings and suppressions
 
 
-def findings(config: Config, campaign: str = "") -> tuple[Finding, ...]:
-    """The campaign's findings, each with the suppression that applies today."""
+def findings(config: Config, campaign: str = "", baseline: Path | None = None) -> tuple[Finding, ...]:
+    """The campaign's findings, each with the suppression that applies today. Those of a baseline are suppressed too."""
     folder = campaign_dir(config, campaign)
-    suppressed = suppression_file.matcher(config, today())
+    suppressed = suppression_file.matcher(config, today(), baseline)
     with open_store(folder) as store:
         with contextlib.suppress(UserError), locked(folder):  # if it is locked, the hunt writes them itself
             store.write_findings(suppression_file.mark(store.findings(), suppressed))
         return suppression_file.mark(store.findings(), suppressed)
 
 
+def write_baseline(config: Config, path: Path, campaign: str = "") -> int:
+    """Add the reported findings to a file of known ones, unless it has them; return their number."""
+    name = campaign_dir(config, campaign).name
+    suppression_file.create(path)
+    found = [finding for finding in findings(config, campaign, path) if finding.believed or finding.undecided]
+    for finding in found:
+        suppression_file.add(path, suppression_file.new_known(finding, name, today()))
+    return len(found)
+
+
 def new_logs(store: CampaignStore, found: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
     """By finding id: log lines of the run that shows the finding best, which no correct run has."""
     lines = {}
     for finding in found:
-        if news := news_of(store.verdicts(_shown_by(finding))):
+        if news := news_of(store.verdicts(shown_by(finding))):
             lines[finding.id] = news
     return lines
 
@@ -79,7 +89,7 @@ def partition_ends(store: CampaignStore, found: Sequence[Finding]) -> dict[str, 
     for finding in found:
         if any(isinstance(step.fault, Partition) for step in finding.plan.steps):
             with contextlib.suppress(UserError):  # its folder is gone
-                record = load_record(RunDir(store.runs_dir / f"{_shown_by(finding):06d}"))
+                record = load_record(RunDir(store.runs_dir / f"{shown_by(finding):06d}"))
                 ends[finding.id] = "; ".join(end_of(record, cut) for cut in cuts_of(record))
     return {finding: text for finding, text in ends.items() if text}
 
@@ -149,7 +159,7 @@ def clean(config: Config, *, everything: bool = False) -> list[str]:
     return done
 
 
-def _shown_by(finding: Finding) -> int:
+def shown_by(finding: Finding) -> int:
     """The run that shows the finding best."""
     return finding.shown_by or finding.runs[0]
 
@@ -158,7 +168,7 @@ def log_files(config: Config, what: str, node: str = "", campaign: str = "") -> 
     """The log files of a run: by its number, or by the id of a finding, for the run that shows it best."""
     folder = campaign_dir(config, campaign)
     with open_store(folder) as store:
-        run = int(what) if what.isascii() and what.isdigit() else _shown_by(find_finding(store, what))
+        run = int(what) if what.isascii() and what.isdigit() else shown_by(find_finding(store, what))
     logs = RunDir(folder / "runs" / f"{run:06d}").logs
     if not logs.is_dir():
         raise UserError(f"there is no run {what} in {folder}; `undermine report` lists the runs")

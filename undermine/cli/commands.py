@@ -1,7 +1,7 @@
 """The command line: the list of commands and their exit codes.
 
 Exit codes: 0 no findings, 1 findings, 2 a mistake in the input, 3 the cluster fails without a fault, 4 the fault of a replay
-never fired, 70 a bug in Undermine, 130 interrupted.
+never fired, 5 too little coverage, 70 a bug in Undermine, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -24,6 +24,14 @@ def coverage_words(reached: Reached) -> str:
     return f"{said}; {count(reached.recovery_classes, 'recovery class', 'recovery classes')} ({reached.since_new})"
 
 
+def under_words(reached: Reached, percent: float) -> str:
+    """`coverage is 12.5 % (5 of 40 source locations), which is less than --fail-under 20`"""
+    if not reached.locations:
+        return f"coverage is unknown, since no agent showed a source location; --fail-under {percent:g} needs one"
+    said = f"{reached.locations_fired} of {reached.locations} source locations"
+    return f"coverage is {reached.percent:.1f} % ({said}), which is less than --fail-under {percent:g}"
+
+
 def growth_words(before: Reached, now: Reached) -> str:
     """The coverage that a run added; "" if it added none."""
     parts = []

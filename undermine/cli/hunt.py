@@ -11,6 +11,17 @@ import msgspec
 import typer
 
 from undermine import api
+from undermine.cli.ci.outputs import (
+    BaselineOption,
+    FailUnderOption,
+    GithubOption,
+    JunitOption,
+    SarifOption,
+    exit_code,
+    github_wanted,
+    quiet_for,
+    write_outputs,
+)
 from undermine.cli.console import console, plain
 from undermine.cli.coverage import coverage_words, show_coverage, show_strategies
 from undermine.cli.findings import judged, show_findings, show_notes
@@ -65,6 +76,11 @@ def hunt(
             "--accept-changes", help="With `--resume`: continue although the configuration or the tool changed."
         ),
     ] = False,
+    baseline: BaselineOption = None,
+    fail_under: FailUnderOption = None,
+    junit: JunitOption = None,
+    sarif: SarifOption = None,
+    github: GithubOption = None,
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
@@ -79,22 +95,31 @@ def hunt(
     - `undermine hunt --budget 10m`
     - `undermine hunt -s random --max-runs 50 --seed 7`
     - `undermine hunt --resume`
+    - `undermine hunt --baseline known.toml --junit junit.xml --sarif undermine.sarif --fail-under 50`
     """
     loaded = load_config(config, params)
     budget_s = seconds_of("--budget", budget, "10m") if budget else loaded.hunt.budget
-    with _findings_so_far(loaded, config, json), listening(json, title="hunt", budget_s=budget_s) as listener:
-        result = api.hunt(
-            loaded,
-            strategies=strategy or (),
-            budget_s=budget_s,
-            runs_max=max_runs,
-            seed=seed,
-            jobs=jobs,
-            resume=resume,
-            accept_changes=accept_changes,
-            listener=listener,
-        )
-    return _hunt_result(result, json, config)
+    github_too = github_wanted(github)
+    with quiet_for(github_too, json):
+        with _findings_so_far(loaded, config, json), listening(json, title="hunt", budget_s=budget_s) as listener:
+            result = api.hunt(
+                loaded,
+                strategies=strategy or (),
+                budget_s=budget_s,
+                runs_max=max_runs,
+                seed=seed,
+                jobs=jobs,
+                resume=resume,
+                accept_changes=accept_changes,
+                baseline=baseline,
+                listener=listener,
+            )
+        _show_result(result, json, config)
+    if junit or sarif or github_too:
+        campaign = Path(result.folder).name
+        results = api.results(loaded, campaign, baseline, later_options(config, campaign))
+        write_outputs(results, junit, sarif, github_too, json)
+    return exit_code(bool(result.believed), result.coverage, fail_under)
 
 
 def demo(
@@ -117,7 +142,7 @@ def demo(
     budget_s = seconds_of("--budget", budget, "10m")
     with listening(json, title="demo", budget_s=budget_s) as listener:
         result = api.hunt(loaded, budget_s=budget_s, seed=seed, jobs=DEMO_JOBS, listener=listener)
-    _hunt_result(result, json, folder)
+    _show_result(result, json, folder)
     return 0
 
 
@@ -135,13 +160,12 @@ def _findings_so_far(loaded: Config, config: Path, json: bool) -> Iterator[None]
         raise
 
 
-def _hunt_result(result: api.HuntResult, json: bool, config: Path) -> int:
+def _show_result(result: api.HuntResult, json: bool, config: Path) -> None:
     page = write_report(Path(result.folder))
     if json:
         print_json({**msgspec.to_builtins(result), "findings": judged(result.findings), "report": str(page)})
     else:
         show_hunt(result, page, later_options(config))
-    return 1 if result.believed else 0
 
 
 def show_hunt(result: api.HuntResult, page: Path, options: str = "") -> None:

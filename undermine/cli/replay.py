@@ -15,7 +15,6 @@ from rich.console import Console
 
 from undermine import api
 from undermine.cli.console import console, plain
-from undermine.cli.findings import EVIDENCE_LINES_MAX
 from undermine.cli.options import (
     HERE,
     CampaignOption,
@@ -31,6 +30,7 @@ from undermine.exchange import unpacking
 from undermine.exchange.bundle import Written
 from undermine.model.errors import UserError
 from undermine.model.run import Verdict
+from undermine.report.finding_lines import EVIDENCE_LINES_MAX
 from undermine.report.text import count
 
 NOT_FIRED = 4

@@ -9,6 +9,19 @@ from typing import Annotated
 import typer
 
 from undermine import api, target_files
+from undermine.analysis.coverage import Reached
+from undermine.cli.ci.outputs import (
+    BaselineOption,
+    FailUnderOption,
+    GithubOption,
+    JunitOption,
+    SarifOption,
+    WriteBaselineOption,
+    exit_code,
+    github_wanted,
+    quiet_for,
+    write_outputs,
+)
 from undermine.cli.console import console, plain
 from undermine.cli.coverage import show_coverage
 from undermine.cli.findings import judged, show_findings, show_notes
@@ -22,6 +35,9 @@ from undermine.cli.options import (
     load_config,
     print_json,
 )
+from undermine.config.schema import Config
+from undermine.model.errors import UserError
+from undermine.model.finding import Finding
 from undermine.report.html import write_report
 from undermine.report.text import count
 
@@ -40,16 +56,25 @@ def report(
     recheck: Annotated[
         bool, typer.Option("--recheck", help="First run the checkers again on the stored runs.")
     ] = False,
+    baseline: BaselineOption = None,
+    write_baseline: WriteBaselineOption = None,
+    fail_under: FailUnderOption = None,
+    junit: JunitOption = None,
+    sarif: SarifOption = None,
+    github: GithubOption = None,
     json: JsonOption = False,
 ) -> int:
     """Write the HTML report of a campaign and list its findings. Exits with 1 if there are findings.
 
-    The report is one file that needs no network. After you edit a checker, `--recheck` judges the stored runs again.
+    The report is one file that needs no network. After you edit a checker, `--recheck` judges the stored runs again. With
+    `--write-baseline`, the findings are known from now on: this command and `--baseline` ignore them.
 
     Examples:
 
     - `undermine report -o bugs.html`
     - `undermine report --recheck`
+    - `undermine report --write-baseline known.toml`
+    - `undermine report --junit junit.xml --sarif undermine.sarif`
     """
     loaded = load_config(config, programs=False)
     if recheck:
@@ -57,10 +82,34 @@ def report(
             changed, _ = api.recheck(loaded, campaign, listener)
         if not json:
             typer.echo(f"the verdicts of {count(changed, 'run')} changed")
-    findings = api.findings(loaded, campaign)
+    if write_baseline:
+        baseline = _written_baseline(loaded, campaign, baseline, write_baseline)
+    findings = api.findings(loaded, campaign, baseline)
     page = write_report(api.campaign_dir(loaded, campaign), output)
-    remarks = api.remarks(loaded, findings)
-    with api.open_store(api.campaign_dir(loaded, campaign)) as store:
+    github_too = github_wanted(github)
+    with quiet_for(github_too, json):
+        reached = _show_report(loaded, findings, page, campaign, later_options(config, campaign), json=json)
+    if junit or sarif or github_too:
+        results = api.results(loaded, campaign, baseline, later_options(config, campaign))
+        write_outputs(results, junit, sarif, github_too, json)
+    # a suspicion counts too: no re-run follows a report
+    return exit_code(any(finding.believed or finding.undecided for finding in findings), reached, fail_under)
+
+
+def _written_baseline(config: Config, campaign: str, baseline: Path | None, written: Path) -> Path:
+    """Add the findings to a file of known ones, and use that file as the baseline."""
+    if baseline:
+        raise UserError("--baseline and --write-baseline cannot be used together; remove --baseline")
+    api.write_baseline(config, written, campaign)
+    return written
+
+
+def _show_report(
+    config: Config, findings: Sequence[Finding], page: Path, campaign: str, options: str, *, json: bool
+) -> Reached:
+    """Print the findings, notes and coverage of a campaign; return its coverage."""
+    remarks = api.remarks(config, findings)
+    with api.open_store(api.campaign_dir(config, campaign)) as store:
         new_logs = api.new_logs(store, findings)
         ends = api.partition_ends(store, findings)
         notes = store.notes()
@@ -69,12 +118,11 @@ def report(
         said = {"report": str(page), "findings": judged(findings), "remarks": remarks, "new_logs": new_logs}
         print_json({**said, "partition_ends": ends, "notes": notes, "coverage": coverage.reached, "growth": coverage.growth})
     else:
-        show_findings(findings, later_options(config, campaign), remarks, new_logs, ends)
+        show_findings(findings, options, remarks, new_logs, ends)
         show_notes(notes)
         show_coverage(coverage.reached)
         typer.echo(f"report: {page}")
-    # a suspicion counts too: no re-run follows a report
-    return 1 if any(finding.believed or finding.undecided for finding in findings) else 0
+    return coverage.reached
 
 
 def logs(

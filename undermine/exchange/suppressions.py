@@ -1,7 +1,7 @@
 """Suppressions: findings that the user does not want reported until a date, in the file `undermine-suppressions.toml`.
 
 The file is beside `undermine.toml` and is meant to be committed. Each suppression has a reason and a last day. Commands append
-text to the file or cut text out of it, so that comments stay.
+text to the file or cut text out of it, so that comments stay. A baseline is another file with such entries, for known findings.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ _KEYS = ("symptom", "reason", "until", "added", "fault")
 _HEADER = """\
 # Suppressed findings are shown dimmed and ignored by the exit code until they expire.
 # `undermine suppress --list` shows these entries. Commit this file.
+"""
+_BASELINE_HEADER = """\
+# A baseline: with `undermine hunt --baseline`, these findings are shown dimmed and ignored by the exit code.
+# `undermine report --write-baseline` adds findings to this file. Remove an entry when its bug is fixed.
 """
 _TEXT_MAX = 2000
 
@@ -74,9 +78,11 @@ class Suppression(msgspec.Struct, frozen=True):
 Remark = Callable[[Finding], str]
 
 
-def matcher(config: Config, today: datetime.date) -> Remark:
-    """Return a function from a finding to the reason and the last day of its suppression; "" if it is not suppressed."""
-    entries = [entry for entry in read(path_of(config)) if entry.holds(today)]
+def matcher(config: Config, today: datetime.date, baseline: Path | None = None) -> Remark:
+    """Return a function from a finding to the reason and the last day of its suppression; "" if it is not suppressed. The entries
+    of a baseline count too."""
+    known = read_baseline(baseline) if baseline else ()
+    entries = [entry for entry in (*read(path_of(config)), *known) if entry.holds(today)]
     return lambda finding: next((entry.words for entry in entries if entry.matches(finding)), "")
 
 
@@ -112,6 +118,13 @@ def read(path: Path) -> tuple[Suppression, ...]:
     if not path.exists():
         _refuse_old_file(path.with_name(_OLD_FILE_NAME))
         return ()
+    return _entries(Source.load(path))
+
+
+def read_baseline(path: Path) -> tuple[Suppression, ...]:
+    """The entries of a baseline, which must exist: without it, every known finding would be new."""
+    if not path.is_file():
+        raise UserError(f"there is no baseline {path}; write one with `undermine report --write-baseline {path}`")
     return _entries(Source.load(path))
 
 
@@ -177,9 +190,16 @@ def add(path: Path, entry: Suppression) -> bool:
     replaced = entry.id in [one.id for one in before]
     if replaced:
         text = _without(path, text, entry.id)
-    text = (text.rstrip("\n") + "\n\n" if text.strip() else _HEADER + "\n") + _written(entry)
+    header = _HEADER if path.name == FILE_NAME else _BASELINE_HEADER
+    text = (text.rstrip("\n") + "\n\n" if text.strip() else header + "\n") + _written(entry)
     _write(path, text, [*(one for one in before if one.id != entry.id), entry])
     return replaced
+
+
+def create(path: Path) -> None:
+    """Write a baseline without entries, if there is no file."""
+    if not path.exists():
+        _write(path, _BASELINE_HEADER, [])
 
 
 def remove(path: Path, entry_id: str) -> Suppression:
@@ -246,6 +266,11 @@ def _quoted(text: str) -> str:
 
 
 # --- from the command line
+
+
+def new_known(finding: Finding, campaign: str, today: datetime.date) -> Suppression:
+    """Return an entry of a baseline: the finding is known, and is never reported again."""
+    return Suppression(finding.name, f"known since campaign {campaign}", None, today)
 
 
 def new_entry(

@@ -67,6 +67,8 @@ class FirstSeen(NamedTuple):
     """How often the run showed it."""
     frames: tuple[str, ...]
     """Its call stack, innermost first."""
+    line: int
+    """The source line of its call site; 0 if it isn't known."""
 
 
 class PointTable:
@@ -167,7 +169,7 @@ class PointTable:
         if run not in self._counts:
             shown = [zip(numbers, packed.counts, strict=True) for numbers, packed in self._packed(db, [run])]
             self._counts[run] = dict(chain.from_iterable(shown))
-        return FirstSeen(run, position, self._counts[run].get(number, 0), row.frames)
+        return FirstSeen(run, position, self._counts[run].get(number, 0), row.frames, row.line)
 
     def _known_number(self, db: sqlite3.Connection, point: Point) -> int | None:
         """The number of a stored point; None if no run showed it."""

@@ -1,0 +1,1 @@
+"""Options of commands for a CI: files that it reads, and limits that make a job fail. Never starts a run."""
