@@ -49,6 +49,7 @@ ROOMS = (
     "plugins",
     "api",
     "cli",
+    "pytest_plugin",
     "__main__",
 )
 """A room imports only rooms that stand before it."""

@@ -144,7 +144,7 @@ def test_parameters_are_those_of_the_campaign(config: Config, seen: Seen, tmp_pa
     assert written.warnings == ()
     manifest = unpacking.read_manifest(path)
     assert manifest.fingerprint == hunted.fingerprint()
-    assert load(Path(config.project), manifests.param_texts(manifest)).params == hunted.params
+    assert load(Path(config.project), manifests.param_texts(manifest.params)).params == hunted.params
 
 
 def test_changes_since_the_campaign_are_warnings(config: Config, seen: Seen, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def recheck(config: Config, campaign: str = "", listener: Listener = silent) -> 
 
 def _load_bundled(unpacked: Unpacked, params: Mapping[str, str]) -> Config:
     try:
-        return load(unpacked.config, {**param_texts(unpacked.manifest), **params})
+        return load(unpacked.config, {**param_texts(unpacked.manifest.params), **params})
     except UserError as error:
         raise UserError(f"the bundle cannot run here: {error}") from error
 

@@ -16,7 +16,7 @@ from undermine.checkers.compose import news_of
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
 from undermine.exchange import bundle as bundles
-from undermine.exchange import manifest
+from undermine.exchange import manifest, regression
 from undermine.exchange import suppressions as suppression_file
 from undermine.exchange.evidence import Seen
 from undermine.model.errors import UserError
@@ -49,6 +49,21 @@ def bundle(
         runtimes, landed = {}, ()
     seen = Seen(found, run, verdicts, runtimes, landed)
     return bundles.write(config, identity, seen, output or Path(found.id + manifest.SUFFIX), include)
+
+
+def regression_tests(
+    config: Config, wanted: Sequence[str] = (), folder: Path = Path("tests"), times: int = 3, campaign: str = ""
+) -> tuple[regression.Written, ...]:
+    """Write a regression test for each of these findings, or for all reported ones. Tests that exist are left as they are."""
+    place = campaign_dir(config, campaign)
+    with open_store(place) as store:
+        chosen = [find_finding(store, name) for name in wanted]
+        significant = (store.meta("identity") or {}).get("significant", {})
+    params = {name: value for name, value in significant.get("params", {}).items() if config.params.get(name) != value}
+    return tuple(
+        regression.write(finding, Path(config.path), folder, times, manifest.param_texts(params), place.name)
+        for finding in chosen or [each for each in findings(config, campaign) if each.believed]
+    )
 
 
 # --- findings and suppressions

@@ -18,6 +18,7 @@ from rich.console import Console
 
 import undermine
 from undermine.cli.check import check
+from undermine.cli.ci.regression import test
 from undermine.cli.console import plain
 from undermine.cli.hunt import demo, hunt
 from undermine.cli.init import init, template_list
@@ -48,6 +49,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     logs,
     trace,
     bundle,
+    test,
     suppress,
     clean,
 )

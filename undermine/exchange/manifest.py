@@ -79,8 +79,6 @@ def other_runtimes(manifest: Manifest, now: Mapping[str, str]) -> list[str]:
     return found
 
 
-def param_texts(manifest: Manifest) -> dict[str, str]:
-    """The parameters of the bundle as texts, as `--set` takes them."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in manifest.params.items()
-    }
+def param_texts(params: Mapping[str, Param]) -> dict[str, str]:
+    """Parameters as texts, as `--set` takes them."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in params.items()}

@@ -246,6 +246,26 @@ def at_speed(plan: Plan, speed: int) -> Plan:
     return msgspec.structs.replace(plan, steps=steps)
 
 
+def without_stacks(plan: Plan) -> Plan:
+    """A copy that fires at the same call sites, whoever calls them."""
+    steps = (
+        msgspec.structs.replace(
+            step, trigger=_without_stack(step.trigger), until=_without_stack(step.until) if step.until else None
+        )
+        for step in plan.steps
+    )
+    return msgspec.structs.replace(plan, steps=tuple(steps))
+
+
+def _without_stack(trigger: Trigger) -> Trigger:
+    if isinstance(trigger, At):
+        return msgspec.structs.replace(trigger, point=trigger.point.abstract_out(("stack",)))
+    if isinstance(trigger, Then):
+        first, second = _without_stack(trigger.first), _without_stack(trigger.second)
+        return msgspec.structs.replace(trigger, first=first, second=second)
+    return trigger
+
+
 @lru_cache(1 << 15)
 def _digest(steps: tuple[Step, ...], seed: int | None) -> str:
     """Cached, since strategies ask for the same plans in every round. Converted first, so that 5 and 5.0 s give the same hash."""
