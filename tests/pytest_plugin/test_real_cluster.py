@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from integration_project import LOST, Project
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
 
+CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+"""The folder of the built accelerator. `pytester` has a home of its own, in which it would be built again."""
 TESTS = """
 import pytest
 
@@ -33,7 +36,8 @@ PLAN = {
 }
 
 
-def test_a_hunt_and_replays_run_side_by_side(pytester: pytest.Pytester, tmp_path: Path) -> None:
+def test_a_hunt_and_replays_run_side_by_side(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", CACHE)
     project = Project(pytester.path)
     project.write((pytester.path / "undermine.toml").read_text() + '[faults]\nkinds = ["crash"]\n')
     (pytester.path / "lost.json").write_text(json.dumps({"steps": [PLAN]}))
