@@ -101,6 +101,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 _Shown = TypeVar("_Shown")
+_Item = TypeVar("_Item")
 
 
 def recovery(shown: Iterable[_Shown], usual: AbstractSet[_Shown]) -> frozenset[_Shown]:
@@ -238,6 +239,12 @@ class History(msgspec.Struct, frozen=True):
     faulty: tuple[int, ...] = ()
     """Runs with one fault that went well, by number: at rest, and in the middle of the workload. They are observed in full if a
     strategy is `Traced`."""
+    changed: Callable[[Step], bool] = lambda _: False
+    """Does a step inject its fault at an operation whose call stack runs through a changed function (`--changed-since`)?"""
+
+    def changed_first(self, items: Iterable[_Item], steps_of: Callable[[_Item], Sequence[Step]]) -> list[_Item]:
+        """Put items first that inject a fault in changed code. Otherwise they keep their order."""
+        return sorted(items, key=lambda item: not any(map(self.changed, steps_of(item))))
 
 
 class Dropped(msgspec.Struct, frozen=True):

@@ -10,13 +10,14 @@ from undermine.config.schema import Config
 from undermine.model.run import RunView
 from undermine.program import Compiled, Dependence, Named, Program, joined
 from undermine.program.dependence import JoinedQuestions
+from undermine.program.repository.changes import Changed
 from undermine.protocols import TargetProgram
 from undermine.run.target_sources import RoleClasses, Sources, target_sources
 from undermine.runtimes.base import ClassFiles
 from undermine.runtimes.table import catch_up
 
 
-def helpers(config: Config) -> Helpers:
+def helpers(config: Config, changed: Changed | None = None) -> Helpers:
     """The helpers for campaigns with this configuration."""
 
     def read_program(run: RunView, folders: Sequence[str], observed: Sequence[tuple[str, str]]) -> TargetProgram:
@@ -27,7 +28,7 @@ def helpers(config: Config) -> Helpers:
         dependence = JoinedQuestions([each.dependence() for each in compiled], Dependence(program))
         return TargetProgram(facts, found.scripts, dependence)
 
-    return Helpers(read_program, catch_up)
+    return Helpers(read_program, catch_up, changed or Changed())
 
 
 def _compiled(classes: RoleClasses, folders: Sequence[str]) -> Compiled:

@@ -11,6 +11,7 @@ import msgspec
 
 from undermine import plugins
 from undermine.analysis.coverage import CoverageSample, Reached, coverage_of
+from undermine.api import changes
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
 from undermine.api.stored import new_logs, partition_ends, remarks, today
 from undermine.campaign.limits import Limits
@@ -62,13 +63,14 @@ def hunt(
     resume: bool = False,
     accept_changes: bool = False,
     baseline: Path | str | None = None,
+    changed_since: str = "",
     params: Mapping[str, str] | None = None,
     listener: Listener = silent,
 ) -> HuntResult:
     """Run the whole loop under a budget. With `resume`, continue the latest campaign.
 
     `strategies` has names of strategies, or strategy objects of the calling script. Findings in the file `baseline` are known:
-    they are suppressed.
+    they are suppressed. With `changed_since`, faults in functions that changed since that git commit are tried first.
     """
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
@@ -76,6 +78,7 @@ def hunt(
     choose(config.run.isolation)  # raises before a folder is created for a campaign that cannot run
     known = Path(baseline) if baseline else None
     suppressions.matcher(config, today(), known)  # raises before a process is started
+    changed = changes.changed_since(config, changed_since) if changed_since else None
     build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     seed = _first_seed(folder) if seed is None and resume else seed
@@ -89,7 +92,7 @@ def hunt(
         runs_max=config.hunt.max_runs if runs_max is None else runs_max,
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
     )
-    with opened(config, folder, chosen, listener, survey=True, baseline=known) as (campaign, store, _):
+    with opened(config, folder, chosen, listener, survey=True, baseline=known, changed=changed) as (campaign, store, _):
         campaign.refuse_unusable()  # raises before it becomes the latest campaign
         store.set_meta("identity", {**identity(config), "seed_said": seed})
         point_latest(config, folder)

@@ -22,6 +22,7 @@ from undermine.deployments.isolation import choose
 from undermine.deployments.sweep import sweep
 from undermine.exchange import suppressions
 from undermine.model.errors import UserError
+from undermine.program.repository.changes import Changed
 from undermine.protocols import Strategy
 from undermine.run.agent_files import prepare_agents
 from undermine.run.engine import Engine, open_engine
@@ -52,9 +53,11 @@ def opened(
     fresh: bool = False,
     survey: bool = False,
     baseline: Path | None = None,
+    changed: Changed | None = None,
 ) -> Iterator[tuple[Campaign, CampaignStore, Engine]]:
     """Open and lock the campaign in a folder; `fresh` empties the folder first. `survey` makes a campaign with
-    `variables = "auto"` choose its variables, if it has not done so. Findings in `baseline` are suppressed.
+    `variables = "auto"` choose its variables, if it has not done so. Findings in `baseline` are suppressed. Faults
+    in `changed` functions are tried first.
 
     If nodes will be started, call `build_agents` before.
     """
@@ -66,7 +69,7 @@ def opened(
         if config.auto_variables:
             chosen = msgspec.convert(store.meta(_VARIABLES, {}), dict[str, Variable])
             config = msgspec.structs.replace(config, variables=chosen)
-        with _opened(config, folder, store, strategies, listener, baseline) as (campaign, engine):
+        with _opened(config, folder, store, strategies, listener, baseline, changed) as (campaign, engine):
             yield campaign, store, engine
 
 
@@ -78,11 +81,12 @@ def _opened(
     strategies: Sequence[Strategy],
     listener: Listener,
     baseline: Path | None = None,
+    changed: Changed | None = None,
 ) -> Iterator[tuple[Campaign, Engine]]:
     with open_engine(config, folder) as engine:
         checkers = plugins.checkers(config, engine.userland.declared["checkers"])
         suppressed = suppressions.matcher(config, today(), baseline)
-        yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config)), engine
+        yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config, changed)), engine
 
 
 # --- the conditions of a campaign

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from undermine import target_files
 from undermine.analysis.coverage import coverage_of
+from undermine.api.changes import script_of, source_text
 from undermine.api.stored import findings as stored_findings
 from undermine.api.stored import shown_by
 from undermine.config.schema import Config
@@ -23,8 +23,6 @@ from undermine.report.head import head_of
 from undermine.store.campaign_dirs import campaign_dir, open_store
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record
-
-_SOURCE_BYTES_MAX = 4_000_000
 
 
 def results(config: Config, campaign: str = "", baseline: Path | None = None, options: str = "") -> Results:
@@ -88,25 +86,11 @@ class _Places:
         """The lines in which these functions begin, as far as the repository has them."""
         for function in functions:
             if file := self._file(function, point):
-                yield Place(file[0], line_of(_text(file[1]), function.partition(":")[2]) or 1)
+                yield Place(file[0], line_of(source_text(file[1]), function.partition(":")[2]) or 1)
 
     def _file(self, function: str, point: Point) -> tuple[str, Path] | None:
         """The source file of a function, and its name in the repository."""
         module = function.partition(":")[0]
-        path = self._script(point.get("role")) if module == SCRIPT else self._repository.file_of(module)
+        path = script_of(self._config, point.get("role")) if module == SCRIPT else self._repository.file_of(module)
         name = self._repository.name_of(path) if path else ""
         return (name, path) if path and name else None
-
-    def _script(self, role: str) -> Path | None:
-        """The file that the nodes of a role run as a script."""
-        command = self._config.roles[role].command if role in self._config.roles else ()
-        words = (word.replace("{project}", self._config.project) for word in command)
-        paths = (Path(self._config.project, word) for word in words if word.endswith(".py"))
-        return next((path for path in paths if path.is_file()), None)
-
-
-def _text(path: Path) -> str:
-    try:
-        return target_files.read(path, _SOURCE_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return ""

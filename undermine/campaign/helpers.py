@@ -8,6 +8,7 @@ import msgspec
 
 from undermine.model.event import AgentInfo
 from undermine.model.run import RunView
+from undermine.program.repository.changes import Changed
 from undermine.protocols import TargetProgram, no_program
 
 ReadProgram = Callable[[RunView, Sequence[str], Sequence[tuple[str, str]]], TargetProgram]
@@ -31,3 +32,5 @@ class Helpers(msgspec.Struct, frozen=True):
 
     read_program: ReadProgram = _no_program
     catch_up: CatchUp = no_catch_up
+    changed: Changed = Changed()
+    """The functions in which faults are tried first."""

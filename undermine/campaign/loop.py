@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from undermine.analysis.changed_points import ChangedPoints
 from undermine.analysis.exposure.outages import long_outage, time_limits
 from undermine.analysis.later_occurrences import later_occurrences, shown_in
 from undermine.analysis.possible_faults import AT_REST, possible_faults_at
@@ -91,6 +92,7 @@ class Reachable(msgspec.Struct, frozen=True):
     profile: Profile
     possible_faults: tuple[PossibleFault, ...]
     possible_faults_at: PossibleFaultsAt
+    changed: ChangedPoints
     later: dict[Point, Later] = {}
 
 
@@ -135,6 +137,7 @@ class Campaign:
             self.plan_runner.tell("resume", f"{len(interrupted)} interrupted run(s) will be run again")
         self.preparing.run()
         self._measure()
+        self._tell_changed()
         self._finish_open(limits, allowance)
         self.confirming.run()
         self._first_rounds(limits.jobs)
@@ -200,6 +203,14 @@ class Campaign:
         reached = self.plan_runner.measure().reached
         if reached.runs:
             self.plan_runner.tell("coverage", f"{reached.runs} experiments so far", coverage=reached)
+
+    def _tell_changed(self) -> None:
+        """Say how much of what fault-free runs showed is below changed functions, if the user asked for them."""
+        if since := self._helpers.changed.since:
+            number, found = len(self._helpers.changed), self._from_fault_free_runs().changed
+            what = "function has" if number == 1 else "functions have"
+            text = f"{number:,} {what} changed since {since}; {found.number:,} of {found.of:,} points are in or below them"
+            self.plan_runner.tell("remark", text + (" and come first" if found.number else ""))
 
     def _next_strategy(self, exhausted: set[str], *, owed_only: bool) -> Strategy | None:
         """The strategy that has the next turn. With `owed_only`, only strategies that have had none are asked."""
@@ -282,6 +293,7 @@ class Campaign:
             landings=self._landings(),
             others=self._others,
             faulty=self.preparing.went_well,
+            changed=reachable.changed.hit_by,
         )
 
     def _others(self) -> tuple[PastRun, ...]:
@@ -301,7 +313,8 @@ class Campaign:
             points, runs = self._store.baseline_points()
             profile, at = self._store.baseline_profile(), possible_faults_at(key[1])
             possible = at([AT_REST, *(seen.point for seen in points)])
-            self._reachable = key, Reachable(points, runs, profile, possible, at, self._later())
+            changed = ChangedPoints(self._helpers.changed, points, self._store.frames)
+            self._reachable = key, Reachable(points, runs, profile, possible, at, changed, self._later())
         return self._reachable[1]
 
     def _learn_long_outage(self) -> None:

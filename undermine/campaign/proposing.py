@@ -102,6 +102,7 @@ class Proposing:
             pruned = prune(plans, taken, user_policies, here, history.seed, earlier, tried)
             if isinstance(strategy, Arranges):
                 pruned = msgspec.structs.replace(pruned, kept=tuple(strategy.arrange(pruned.kept, history)))
+        pruned = msgspec.structs.replace(pruned, kept=tuple(history.changed_first(pruned.kept, lambda plan: plan.steps)))
         pruned = candidates.with_dropped(_capped(pruned, _cap(strategy), left), history.settled)
         return Proposal(pruned, candidates.kept(pruned.kept))
 

@@ -76,6 +76,15 @@ def hunt(
             "--accept-changes", help="With `--resume`: continue although the configuration or the tool changed."
         ),
     ] = False,
+    changed_since: Annotated[
+        str,
+        typer.Option(
+            "--changed-since",
+            help="Try faults in functions first that changed since this git commit or branch.",
+            metavar="REF",
+            show_default=False,
+        ),
+    ] = "",
     baseline: BaselineOption = None,
     fail_under: FailUnderOption = None,
     junit: JunitOption = None,
@@ -95,6 +104,7 @@ def hunt(
     - `undermine hunt --budget 10m`
     - `undermine hunt -s random --max-runs 50 --seed 7`
     - `undermine hunt --resume`
+    - `undermine hunt --budget 10m --changed-since origin/main`
     - `undermine hunt --baseline known.toml --junit junit.xml --sarif undermine.sarif --fail-under 50`
     """
     loaded = load_config(config, params)
@@ -112,6 +122,7 @@ def hunt(
                 resume=resume,
                 accept_changes=accept_changes,
                 baseline=baseline,
+                changed_since=changed_since,
                 listener=listener,
             )
         _show_result(result, json, config)

@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import stat
-import subprocess
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,13 +21,13 @@ import undermine
 from undermine.config.schema import Config, changes
 from undermine.exchange import evidence
 from undermine.exchange.evidence import Seen
+from undermine.exchange.git import ask
 from undermine.exchange.manifest import FORMAT, MANIFEST, PROJECT, Manifest, here
 from undermine.exchange.project_files import collect
 from undermine.exchange.unpacking import is_bundle
 from undermine.model.errors import UserError
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_GIT_TIMEOUT_S = 10
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -100,18 +99,7 @@ def _zip(output: Path, members: Mapping[str, bytes], executable: Iterable[str]) 
 
 def _commit(project: str) -> str:
     """The git commit of the project; "" if it is not known."""
-    commit = _git(project, "rev-parse", "HEAD").strip()
+    commit = ask(project, "rev-parse", "HEAD").out.strip()
     if not re.fullmatch("[0-9a-f]{40,64}", commit):
         return ""
-    return commit + ("+" if _git(project, "status", "--porcelain", "--untracked-files=no", "--", ".").strip() else "")
-
-
-def _git(project: str, *words: str) -> str:
-    command = ["git", "--no-optional-locks", "-C", project, *words]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_GIT_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+    return commit + ("+" if ask(project, "status", "--porcelain", "--untracked-files=no", "--", ".").out.strip() else "")

@@ -130,7 +130,8 @@ class Cofi:
                 score = -(rank + len(done) + _DID_NOT_RECUR * vain[series.trigger])
                 waiting.append((-score, order, Candidate(plan, (_why(series),), score)))
         self._tell(states, history)
-        yield from (candidate for *_, candidate in sorted(waiting, key=lambda each: each[:2])[: history.batch])
+        ranked = (candidate for *_, candidate in sorted(waiting, key=lambda each: each[:2]))
+        yield from history.changed_first(ranked, lambda candidate: candidate.plan.steps)[: history.batch]
 
     def total(self, history: History) -> int:
         """The number of series. Each begins with one partition; how many follow is known only then."""

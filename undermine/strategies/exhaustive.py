@@ -10,7 +10,8 @@ them on another node. A turn is sorted by these criteria, the first one that dif
 4. Renames come first, since they publish earlier writes: a fault there may make two stored copies differ. Other operations that
    change stored or remote state come next, then the rest.
 
-Crashes of nodes without an agent, later occurrences and long outages are woven in (`order/lanes.py`).
+Crashes of nodes without an agent, later occurrences and long outages are woven in (`order/lanes.py`). Faults in changed code come
+first.
 Never starts a process.
 """
 
@@ -91,7 +92,8 @@ def ranked(history: History) -> list[PossibleFault]:
         dealt.append((repeat, turns[group], family_rank(possible.fault), position, possible))
         turns[group] += 1
     dealt.sort(key=lambda row: row[:4])
-    return woven([row[4] for row in dealt], lambda possible: possible.step, history)
+    ordered = woven([row[4] for row in dealt], lambda possible: possible.step, history)
+    return history.changed_first(ordered, lambda possible: (possible.step,))
 
 
 def family_rank(fault: Fault) -> int:

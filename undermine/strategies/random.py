@@ -2,7 +2,8 @@
 
 A draw is uniform over the operations (role, operation, target), then over their points, then over the kinds of fault. So a
 loop with a thousand iterations, or a helper that does all I/O, does not outweigh the rest. One plan in five has a second step.
-One step in four kills a node without an agent, if there is one. Long outages are drawn from the second round on.
+One step in four kills a node without an agent, if there is one. With `--changed-since`, one step in two is in changed code. Long
+outages are drawn from the second round on.
 A draw is repeated if a run has already landed there.
 Never starts a process.
 """
@@ -19,6 +20,7 @@ from undermine.strategies.order.lanes import kills_other
 
 _SECOND_STEP = 0.2
 _OTHER_NODE = 0.25
+_CHANGED = 0.5
 _Groups = list[list[list[PossibleFault]]]
 """The possible faults of each operation and each of its points."""
 _DRAWS_MAX = 50
@@ -57,6 +59,7 @@ class _Draw:
         usable = [one for one in injectable(history.possible_faults) if one.point in self._counts and self._is_due(one)]
         self.groups = _grouped(usable)
         self._others = _grouped(one for one in usable if kills_other(one.step))
+        self._changed = _grouped(one for one in usable if history.changed(one.step))
 
     def _is_due(self, possible: PossibleFault) -> bool:
         """The first round has no long outages, so that it is fast."""
@@ -69,6 +72,7 @@ class _Draw:
 
     def _step(self) -> Step:
         groups = self._others if self._others and self._rng.random() < _OTHER_NODE else self.groups
+        groups = self._changed if self._changed and self._rng.random() < _CHANGED else groups
         at_point = self._rng.choice(self._rng.choice(groups))
         family = self._rng.choice(sorted({self._family(possible) for possible in at_point}))
         possible = self._rng.choice([one for one in at_point if self._family(one) == family])

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 SUFFIXES = (".py", ".java", ".kt", ".scala")
@@ -53,7 +53,7 @@ class Repository:
         return _by_last_name(self.root) if self.root != self.project else {}
 
 
-def dotted_name(file: Path) -> str:
+def dotted_name(file: PurePath) -> str:
     """The file's path as the name of a module: `pkg/a.py` and `pkg/a/__init__.py` are `pkg.a`."""
     parts = file.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
