@@ -167,18 +167,18 @@ def _replay(item: pytest.Item, wanted: Wanted, config: Config) -> Result:
 
 
 def _replay_loosely(missed: api.ReplayResult, wanted: Wanted, config: Config) -> api.ReplayResult:
-    """Replay a plan whose moment no longer exists at the same call sites with any callers, since a fix usually changes them."""
+    """Replay a plan whose moment no longer exists at the most similar operation, since a fix usually changes the moment."""
     from undermine import api
-    from undermine.model.plan import without_stacks
+    from undermine.model.plan import looser
+    from undermine.report.text import clip
 
-    loose = without_stacks(missed.plan)
-    if loose == missed.plan:
-        return missed
-    (result,) = api.replay_plans(config, [loose], wanted.times, control=wanted.control)
-    if result.fired:
-        text = "undermine: the exact moment no longer exists, so the fault was injected at the same call with other callers"
-        warnings.warn(pytest.PytestWarning(f"{text}; hunt again for a new plan"), stacklevel=1)
-    return result
+    for plan in looser(missed.plan):
+        (result,) = api.replay_plans(config, [plan], wanted.times, control=wanted.control)
+        if result.fired:
+            text = f"undermine: the exact moment no longer exists, so the test used this plan: {plan}; hunt again for a new one"
+            warnings.warn(pytest.PytestWarning(clip(text, 1000)), stacklevel=1)
+            return result
+    return missed
 
 
 def _with_own_folder(item: pytest.Item, config: Config) -> Config:
@@ -194,7 +194,7 @@ def _with_own_folder(item: pytest.Item, config: Config) -> Config:
 def _problem(result: api.ReplayResult) -> str:
     """Why a test with this replay fails; "" if it passes."""
     from undermine.cli.replay import replay_words
-    from undermine.report.text import clean, clip
+    from undermine.report.text import clean, one_line
 
     if result.fired and not result.hits:
         return ""
@@ -209,5 +209,5 @@ def _problem(result: api.ReplayResult) -> str:
         lines += [(f"run {run.run}", f"{run.status}: {run.reason}") for run in result.runs if run.kind == "fault"]
         lines.append(("hint", "the moment of the fault may no longer exist; if the bug is fixed for good, remove this test"))
     lines.append(("runs", result.folder))
-    text = "\n".join(f"{name:<9} {clip(line, 1000)}" for name, line in lines)
+    text = "\n".join(f"{name:<9} {one_line(line, 1000)}" for name, line in lines)
     return clean(f"undermine: {replay_words(result)}\n{text}", 12_000)

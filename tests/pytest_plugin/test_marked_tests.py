@@ -191,12 +191,12 @@ def test_a_failure_that_comes_back_fails_the_test(pytester: pytest.Pytester, too
     ])
 
 
-def test_a_moment_that_is_gone_is_tried_with_any_callers(pytester: pytest.Pytester, tool: Tool) -> None:
+def test_a_moment_that_is_gone_is_replaced_by_the_most_similar_one(pytester: pytest.Pytester, tool: Tool) -> None:
     tool.answer = lambda plan: replayed(plan, fired=0 if plan.steps[0].trigger.point.get("stack") else 2)  # type: ignore[union-attr]
     pytester.makepyfile(REPLAY)
     done = pytester.runpytest_inprocess()
     done.assert_outcomes(passed=1, warnings=1)
-    done.stdout.fnmatch_lines("*the exact moment no longer exists, so the fault was injected at the same call with other*")
+    done.stdout.fnmatch_lines("*the exact moment no longer exists, so the test used this plan: crash before file.write on n1;*")
 
 
 def test_a_fault_that_never_fires_fails_the_test(pytester: pytest.Pytester, tool: Tool) -> None:

@@ -7,9 +7,9 @@ A plan is also the reproduction file: it holds every parameter of its faults.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from undermine.model.faults import (
     row_of,
     stays_down,
 )
-from undermine.model.point import CLIENT, PHASE, Point
+from undermine.model.point import CLIENT, CONTENT, PHASE, Point
 from undermine.model.text import renamed
 
 Place = Literal["before", "after"]
@@ -89,6 +89,7 @@ class FirstUnseen(msgspec.Struct, frozen=True, tag="first_unseen", tag_field="tr
 
 
 Trigger = At | Then | When | FirstUnseen
+_Trigger = TypeVar("_Trigger", bound=Trigger)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -246,23 +247,31 @@ def at_speed(plan: Plan, speed: int) -> Plan:
     return msgspec.structs.replace(plan, steps=steps)
 
 
-def without_stacks(plan: Plan) -> Plan:
-    """A copy that fires at the same call sites, whoever calls them."""
-    steps = (
-        msgspec.structs.replace(
-            step, trigger=_without_stack(step.trigger), until=_without_stack(step.until) if step.until else None
+_LOOSER = (("stack",), ("stack", "target", CONTENT), ("stack", "loc"))
+"""Keys that a change of the target's code may change: the callers; those and the name of a file; those and the call site."""
+
+
+def looser(plan: Plan) -> Iterator[Plan]:
+    """Copies that fire at more operations, the most similar first. For a plan whose exact moment no longer exists."""
+    seen = {plan.steps}
+    for keys in _LOOSER:
+        steps = tuple(
+            msgspec.structs.replace(
+                step, trigger=_without(step.trigger, keys), until=_without(step.until, keys) if step.until else None
+            )
+            for step in plan.steps
         )
-        for step in plan.steps
-    )
-    return msgspec.structs.replace(plan, steps=tuple(steps))
+        if steps not in seen:
+            seen.add(steps)
+            yield msgspec.structs.replace(plan, steps=steps)
 
 
-def _without_stack(trigger: Trigger) -> Trigger:
+def _without(trigger: _Trigger, keys: Iterable[str]) -> _Trigger:
+    """The trigger without these keys of its points; the same if it isn't about occurrences of points."""
     if isinstance(trigger, At):
-        return msgspec.structs.replace(trigger, point=trigger.point.abstract_out(("stack",)))
+        return msgspec.structs.replace(trigger, point=trigger.point.abstract_out(keys))
     if isinstance(trigger, Then):
-        first, second = _without_stack(trigger.first), _without_stack(trigger.second)
-        return msgspec.structs.replace(trigger, first=first, second=second)
+        return msgspec.structs.replace(trigger, first=_without(trigger.first, keys), second=_without(trigger.second, keys))
     return trigger
 
 

@@ -39,6 +39,11 @@ def clip(text: str, chars_max: int) -> str:
     return line if len(line) <= chars_max else line[: chars_max - 1].rstrip() + "…"
 
 
+def one_line(text: str, chars_max: int) -> str:
+    """The text as one line that keeps its indentation. A long text is cut, with a note."""
+    return clean(" ".join(clean(text, 4 * chars_max).splitlines()), chars_max)
+
+
 def clip_middle(text: str, chars_max: int) -> str:
     """The text as one short line that keeps both ends, since names often differ there."""
     line = " ".join(clean(text, 4096).split())

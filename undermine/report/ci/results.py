@@ -7,7 +7,7 @@ import msgspec
 from undermine.analysis.coverage import Reached
 from undermine.model.finding import Finding
 from undermine.report.finding_lines import doubt_words, finding_lines
-from undermine.report.text import clean, clip
+from undermine.report.text import clean, clip, one_line
 
 NAME_MAX = 300
 """The most characters of a finding's name."""
@@ -77,7 +77,7 @@ class Results(msgspec.Struct, frozen=True):
     def text(self, finding: Finding) -> str:
         """The finding in lines of cleaned text, with the command that replays it."""
         lines = [*finding_lines(finding, evidence_max=_EVIDENCE_LINES_MAX), ("replay", self.replay_command(finding))]
-        return clean("\n".join(f"{name:<9} {clip(text, _LINE_MAX)}" for name, text in lines), _TEXT_MAX)
+        return clean("\n".join(f"{name:<9} {one_line(text, _LINE_MAX)}" for name, text in lines), _TEXT_MAX)
 
 
 def fails(finding: Finding) -> bool:
