@@ -209,3 +209,33 @@ def test_a_workload_may_be_any_program(project) -> None:
     done = project.run("hunt", "-s", "random", "--max-runs", "1")
     assert done.returncode == 0, done.stderr
     assert list(Path(project.results).glob("campaigns/*/runs/*/by-command"))
+
+
+def test_a_ci_gets_files_a_baseline_and_a_regression_test(project, hunted) -> None:
+    other, finding = hunted
+    other.copy_to(project.folder)
+    files = ("--junit", "junit.xml", "--sarif", "undermine.sarif", "--github")
+    done = project.run("report", *files)
+    assert done.returncode == 1
+    assert "::error file=kv.py,line=" in done.stdout
+    assert LOST in (project.folder / "junit.xml").read_text()
+    (run,) = json.loads((project.folder / "undermine.sarif").read_text())["runs"]
+    assert "kv.py" in {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]}
+    written = project.json("test", finding)[0]
+    assert written["new"]
+    assert (project.folder / written["test"]).exists()
+    assert project.run("report", "--write-baseline", "known.toml").returncode == 0
+    assert project.run("report", "--baseline", "known.toml", "--fail-under", "100").returncode == 5
+    assert project.run("report", "--baseline", "none.toml").returncode == 2
+
+
+def test_known_findings_do_not_fail_a_hunt(project, hunted) -> None:
+    other, _ = hunted
+    other.copy_to(project.folder)
+    assert project.run("report", "--write-baseline", "known.toml").returncode == 0
+    plans = ("--seed", "0", "--max-runs", "4", "--budget", "10m", "--baseline", "known.toml")
+    done = project.run("hunt", "-s", "exhaustive", *plans)
+    assert "FAIL" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "suppressed forever: known since campaign" in done.stdout
+    assert "confirming" not in done.stdout, "known findings are not re-run"
