@@ -41,6 +41,8 @@ class Wanted:
     jobs: int | None = None
     baseline: str = ""
     """A file with known findings, which don't fail the test."""
+    changed_since: str = ""
+    """A git commit; faults in functions that changed since it are tried first."""
     replay: str = ""
     """A plan file or a bundle to replay; without it, the test hunts. Only the plan of a bundle is used."""
     times: int = 3
@@ -136,6 +138,7 @@ def _hunt(item: pytest.Item, wanted: Wanted, config: Config) -> Result:
         seed=wanted.seed,
         jobs=wanted.jobs,
         baseline=_path(item, wanted.baseline) if wanted.baseline else None,
+        changed_since=wanted.changed_since,
     )
     folder = Path(result.folder)
     page = write_report(folder)

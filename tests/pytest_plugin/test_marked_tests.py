@@ -149,7 +149,8 @@ def test_a_test_that_takes_the_result_judges_it_itself(pytester: pytest.Pytester
     tool.findings = (finding(),)
     pytester.makepyfile("""
         import pytest
-        pytestmark = pytest.mark.undermine(max_runs=5, strategies=["random"], seed=7, params={"size": 2})
+        pytestmark = pytest.mark.undermine(max_runs=5, strategies=["random"], seed=7, params={"size": 2},
+                                            changed_since="main", baseline="known.toml")
 
         def test_own(undermine_result):
             assert undermine_result.hunt.coverage.runs == 3
@@ -162,6 +163,7 @@ def test_a_test_that_takes_the_result_judges_it_itself(pytester: pytest.Pytester
     (config, options) = tool.asked[0]
     assert config.params == {"size": 2}
     assert (options["runs_max"], options["strategies"], options["seed"]) == (5, ("random",), 7)
+    assert (options["changed_since"], options["baseline"]) == ("main", pytester.path / "known.toml")
 
 
 # --- replays
