@@ -20,6 +20,7 @@ from undermine.cli.ci.outputs import (
     exit_code,
     github_wanted,
     quiet_for,
+    refuse_places,
     write_outputs,
 )
 from undermine.cli.console import console, plain
@@ -109,6 +110,7 @@ def hunt(
     """
     loaded = load_config(config, params)
     budget_s = seconds_of("--budget", budget, "10m") if budget else loaded.hunt.budget
+    refuse_places(junit, sarif)
     github_too = github_wanted(github)
     with quiet_for(github_too, json):
         with _findings_so_far(loaded, config, json), listening(json, title="hunt", budget_s=budget_s) as listener:

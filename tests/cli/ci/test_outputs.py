@@ -8,7 +8,7 @@ import pytest
 from ci_samples import every_kind, finding, results
 
 from undermine.analysis.coverage import Reached
-from undermine.cli.ci.outputs import exit_code, github_wanted, quiet_for, write_outputs
+from undermine.cli.ci.outputs import exit_code, github_wanted, quiet_for, refuse_places, write_outputs
 from undermine.model.errors import UserError
 
 
@@ -59,6 +59,15 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == ""
     with pytest.raises(UserError, match="choose another place with --sarif"):
         write_outputs(results(), None, tmp_path / "no" / "s.sarif", False, False)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_hunt(tmp_path: Path) -> None:
+    refuse_places(None, None)
+    refuse_places(Path("j.xml"), tmp_path / "s.sarif")
+    with pytest.raises(UserError, match="--junit"):
+        refuse_places(tmp_path / "no" / "j.xml", None)
+    with pytest.raises(UserError, match="--sarif"):
+        refuse_places(None, tmp_path)
 
 
 @pytest.mark.parametrize("json", [False, True])

@@ -60,6 +60,13 @@ WriteBaselineOption = Annotated[
 ]
 
 
+def refuse_places(junit_file: Path | None, sarif_file: Path | None) -> None:
+    """Raise a `UserError` before a long hunt if a file cannot be written after it."""
+    for option, file in (("--junit", junit_file), ("--sarif", sarif_file)):
+        if file and (file.is_dir() or not os.access(file.parent, os.W_OK)):
+            raise UserError(f"{option} {file}: no file can be written there; choose another place")
+
+
 def github_wanted(option: bool | None) -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true" if option is None else option
 
