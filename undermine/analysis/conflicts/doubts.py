@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from undermine.analysis.conflicts.accesses import SOME_ITEM, Access, Resource
 from undermine.analysis.conflicts.origins import Origins
 from undermine.analysis.conflicts.run import Log, Path, Run
-from undermine.analysis.conflicts.updates import steps
+from undermine.analysis.conflicts.updates import has_step
 from undermine.model.event import functions
 from undermine.program.dependence import Impact, Unknown, meeting
 
@@ -65,7 +65,7 @@ class Doubts:
             return KEPT
         if not pair.exact or pair.resource.name.endswith(SOME_ITEM):
             return OTHER
-        return "" if any(steps(run, pair.write, self._repeated, later=pair.after)) else SETTLED
+        return "" if has_step(run, pair.write, self._repeated, later=pair.after) else SETTLED
 
     # --- files of the node itself
 

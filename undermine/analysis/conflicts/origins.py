@@ -29,6 +29,8 @@ class Origins:
         self._cause: list[int] = analysis.cause.tolist()
         self._crosses = {n for n, name in enumerate(analysis.cause_kinds) if name in _BETWEEN_NODES}
         self._kind: list[int] = analysis.cause_kind.tolist()
+        self._contexts: list[int] = analysis.context.tolist()
+        self._ways_back: dict[int, dict[int, int]] = {}
 
     @cached_property
     def node(self) -> list[str]:
@@ -101,14 +103,23 @@ class Origins:
 
     def goes_on(self, row: int, later: int) -> bool:
         """Does the thread or task that did `row` do `later` in the same work, perhaps after the answer to a request?"""
-        contexts, causes = self.analysis.context, self._cause
+        contexts = self._contexts
         if row < 0 or later <= row or contexts[row] != contexts[later]:
             return False
-        own = (each for each in self.chain(later) if contexts[each] == contexts[row])
-        for each in own:
-            if each < row or causes[each] == causes[row]:
-                return each >= row
-        return False
+        return self._led_to(later).get(self._cause[row], -1) >= row
+
+    def _led_to(self, row: int) -> dict[int, int]:
+        """By cause of the work that led to this row in its own thread or task: the row from which on the way back stays in it.
+        Kept, since traces have millions of pairs of operations and few rows."""
+        if row not in self._ways_back:
+            found: dict[int, int] = {}
+            first = row
+            for each in self.chain(row):
+                if self._contexts[each] == self._contexts[row]:
+                    first = min(first, each)
+                    found.setdefault(self._cause[each], first)
+            self._ways_back[row] = found
+        return self._ways_back[row]
 
     def caused_by(self, seeds: Mask) -> Mask:
         """The seeds and everything that they caused, directly or not."""

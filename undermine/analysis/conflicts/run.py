@@ -91,18 +91,19 @@ class Run:
         return frozenset(found)
 
     @cached_property
-    def changes_in(self) -> dict[str, list[Access]]:
-        """By object: the changes of it and of its attributes and items."""
-        found: dict[str, list[Access]] = {}
+    def messages_to(self) -> dict[str, dict[int, set[Site]]]:
+        """By object: the messages of other nodes that change it, its attributes or its items, with the sites of these changes."""
+        found: dict[str, dict[int, set[Site]]] = {}
         for access in self.accesses:
-            if access.changes and access.resource.kind == "object":
-                found.setdefault(access.container, []).append(access)
+            message = self.origins.remote(access.row)
+            if access.changes and access.resource.kind == "object" and message >= 0:
+                found.setdefault(access.container, {}).setdefault(message, set()).add(self.site(access))
         return found
 
     @cached_property
     def repeated(self) -> frozenset[Path]:
         """The paths of messages that change objects elsewhere, if their work sends them at least `_OFTEN` times."""
-        messages = {self.origins.remote(each.row) for changes in self.changes_in.values() for each in changes} - {-1}
+        messages = {message for found in self.messages_to.values() for message in found}
         return frozenset(self.path(message) for message in messages if self._is_repeated(message))
 
     def _is_repeated(self, row: int) -> bool:

@@ -29,17 +29,15 @@ class Begun(NamedTuple):
         return self.role, container_of(name) if self.resource.kind == "object" else name
 
 
-def steps(run: Run, write: Access, repeated: Collection[Path], *, later: bool) -> Iterator[Access]:
-    """The changes of the same object, or of a neighbour in the same one, by later or earlier messages of the same work. A
-    `repeated` message, such as a heartbeat, isn't a step: such work never finishes anything."""
-    goes_on, remote = run.origins.goes_on, run.origins.remote
-    message = remote(write.row)
-    for other in run.changes_in.get(write.container, ()):
-        if run.site(other) != run.site(write):
-            theirs = remote(other.row)
-            first, second = (message, theirs) if later else (theirs, message)
-            if goes_on(first, second) and run.path(theirs) not in repeated:
-                yield other
+def has_step(run: Run, write: Access, repeated: Collection[Path], *, later: bool) -> bool:
+    """Does a later, or earlier, message of the same work change the same object, or a neighbour in the same one? A `repeated`
+    message, such as a heartbeat, isn't a step: such work never finishes anything."""
+    own, message, goes_on = run.site(write), run.origins.remote(write.row), run.origins.goes_on
+    for theirs, sites in run.messages_to.get(write.container, {}).items():
+        first, second = (message, theirs) if later else (theirs, message)
+        if goes_on(first, second) and sites != {own} and run.path(theirs) not in repeated:
+            return True
+    return False
 
 
 def begun(run: Run, repeated: Collection[Path]) -> Iterator[Begun]:
@@ -60,4 +58,4 @@ def _begins(run: Run, write: Access, repeated: Collection[Path]) -> bool:
     if message < 0 or run.origins.node[message] == CLIENT or write.resource.name.endswith(SOME_ITEM):
         return False
     stays = write in run.last_of_handlers
-    return stays and any(steps(run, write, repeated, later=True)) and not any(steps(run, write, repeated, later=False))
+    return stays and has_step(run, write, repeated, later=True) and not has_step(run, write, repeated, later=False)
