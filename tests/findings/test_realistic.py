@@ -10,7 +10,7 @@ from undermine.findings.confirm import Attempt, Reruns
 from undermine.findings.realism import check, delays_of, probe, seconds
 from undermine.model.faults import Crash, Delay, Fault, Hold
 from undermine.model.finding import LandedRun, Realism
-from undermine.model.plan import At, FirstUnseen, Plan, Step, Then
+from undermine.model.plan import At, FirstUnseen, Lasted, Plan, Step, Then
 from undermine.model.point import Point, point_of
 from undermine.model.rounds import RoundKind
 from undermine.model.run import AwaitedRequest, SlowOp, Symptom
@@ -191,10 +191,12 @@ def test_what_waits_as_long_as_the_delay_until_its_own_limit_is_realistic(error:
 
 def test_a_delay_at_the_wire_respects_the_clients_own_limit() -> None:
     at = point("db.write", target="SET key peer:n2")
-    first = failed((at, Delay(5.0, "operation", "wire")))
+    at_call = failed((at, Delay(5.0, "operation", "wire")))
+    first = msgspec.structs.replace(at_call, lasted=(Lasted(0, 5.0, at_wire=True),))
     ran = rerun(probe(first.plan), (at,), SlowOp(0, "network", 10.0, "db.write", 2.0, error="TimeoutError"))
     said, _ = known(first, ran)
     assert said.answer == "realistic"
+    assert known(at_call, ran)[0].answer != "realistic", "the agent did not reach the wire, so it held the call for too long"
     assert said.text.endswith("the operation waited 2.0 s until its own time limit ended it (TimeoutError)")
 
 

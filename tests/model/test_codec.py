@@ -63,6 +63,18 @@ def test_a_trace_is_all_files_in_time_order(tmp_path: Path) -> None:
     assert trace.problems == ("s2.1.9.agent-error: ValueError: at x.py:3",)
 
 
+def test_the_newest_receipt_of_an_operation_counts_wherever_it_stands(tmp_path: Path, generator: ModuleType) -> None:
+    writer_module = importlib.import_module("undermine_agent.wire.writer")
+    writer = writer_module.Writer(str(tmp_path / NAME))
+    cursor = writer_module.Cursor(writer)
+    writer.process(cursor, json.dumps(generator.PROCESS))
+    delay = writer.string(cursor, "delay")
+    writer.receipt(cursor, 4, 2_000, 0, 1_500, delay, delay)
+    writer.receipt(cursor, 4, 500, 0, 0, delay, delay)
+    _, (receipt,) = read_trace(tmp_path)
+    assert (receipt.t_ns, receipt.held_ns) == (2_000, 1_500)
+
+
 def test_an_empty_folder_is_an_empty_trace(tmp_path: Path) -> None:
     trace, receipts = read_trace(tmp_path)
     assert len(trace) == 0

@@ -117,7 +117,15 @@ def check(
 def _landed(first: LandedRun) -> tuple[tuple[int, Step, Point], ...]:
     """The delays that took effect: their numbers, steps and points. Other delays had no part in the failure."""
     numbers = delays_of(first.plan)
-    return tuple((number, first.plan.steps[number], point) for number, point in first.landed if number in numbers)
+    return tuple((number, _as_done(first, number), point) for number, point in first.landed if number in numbers)
+
+
+def _as_done(first: LandedRun, number: int) -> Step:
+    """The step as it took effect. A plan only asks for the wire: the agent may not have seen how the library reaches it."""
+    step, at_wire = first.plan.steps[number], any(each.step == number and each.at_wire for each in first.lasted)
+    if at_wire or not isinstance(step.fault, Delay):
+        return step
+    return msgspec.structs.replace(step, fault=msgspec.structs.replace(step.fault, logical=msgspec.UNSET))
 
 
 def operation_of(first: LandedRun) -> Operation | None:
@@ -190,7 +198,7 @@ def _known(
     if not measured:
         return (), plan if len(runs) < RUNS_MAX else None
     longest = tuple(max(same, key=lambda op: op.took_s) for same in zip(*measured, strict=True))
-    short = [op for op in longest if _judge(first.plan.steps[op.step], op, op.step in leads).answer == "dropped"]
+    short = [op for op in longest if _judge(_as_done(first, op.step), op, op.step in leads).answer == "dropped"]
     chance = any(op.device == NETWORK for op in short)
     more = chance and len(measured) < MEASUREMENTS and len(runs) < MEASUREMENTS + RUNS_MAX
     return longest, plan if more else None
@@ -237,7 +245,7 @@ def _answer(first: LandedRun, measured: Measured) -> Realism:
     if not measured.ops:
         why = "the operation was not reached again while the device was slow" if numbers else "not tried yet"
         return Realism("unchecked", why, numbers)
-    judged = [_judge(first.plan.steps[op.step], op, op.step in measured.led) for op in measured.ops]
+    judged = [_judge(_as_done(first, op.step), op, op.step in measured.led) for op in measured.ops]
     for answer in ("dropped", "unchecked"):
         for realism in judged:
             if realism.answer == answer:

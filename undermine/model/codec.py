@@ -290,16 +290,18 @@ class _Assembler:
         return text, line
 
     def receipts(self) -> list[Receipt]:
-        """One receipt for each step and operation: for a delay, the agent writes one when it begins and another when it ends."""
+        """The newest receipt for each step and operation: for a delay, the agent writes one when it begins and another when it
+        ends. Another thread may write the second one, to an earlier part of the file."""
         strings = self.records.strings
         found: dict[tuple[int, int], Receipt] = {}
         for (seq, t_ns, step, held_ns, action, detail), position in self.records.receipts:
             name = strings.get(action)
             if not name or detail not in strings:
                 self.problems.add(position, f"the receipt of step {step} refers to texts that are not defined")
-            found[step, seq] = Receipt(
-                step, self.info.node, name or "?", t_ns, self.info.pid, seq, held_ns, strings.get(detail, "")
-            )
+            if (known := found.get((step, seq))) is None or t_ns >= known.t_ns:
+                found[step, seq] = Receipt(
+                    step, self.info.node, name or "?", t_ns, self.info.pid, seq, held_ns, strings.get(detail, "")
+                )
         return list(found.values())
 
 

@@ -179,6 +179,8 @@ class Lasted(msgspec.Struct, frozen=True):
     why: EndReason = ""
     speed: int = 1
     """How much faster the target's clocks ran."""
+    at_wire: bool = False
+    """A delay of a logical operation that took effect at a transfer below it."""
 
     @property
     def target_s(self) -> float:

@@ -40,6 +40,10 @@ def pending_steps(receipts: Collection[Receipt]) -> set[int]:
     return {receipt.step for receipt in receipts if receipt.action == PENDING} - proven
 
 
+_AT_TRANSFER = ": at net."
+"""A part of the receipts of delays that took effect below a logical operation."""
+
+
 def lasted(
     plan: Plan,
     receipts: Sequence[Receipt],
@@ -64,7 +68,8 @@ def lasted(
             deaths = [e.t_ns for e in exits if e.node == longest.node and e.t_ns >= longest.t_ns]
             end_ns, why = (min(deaths), "process died") if deaths else (healing_ns, heal_reason)
         if end_ns > longest.begun_ns:
-            yield Lasted(number, round((end_ns - longest.begun_ns) / 1e9, 3), why, speed)
+            at_wire = _AT_TRANSFER in longest.detail
+            yield Lasted(number, round((end_ns - longest.begun_ns) / 1e9, 3), why, speed, at_wire)
 
 
 def _end_reason(

@@ -241,6 +241,15 @@ def take(peer, size):
 async def deliver(peer, data):
     import asyncio
     await asyncio.to_thread(connection.sendall, data)
+async def tell(peer, data):
+    transport.sendto(data, address)
+async def bind(port):
+    import asyncio
+    global transport, address
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+        asyncio.DatagramProtocol, local_addr=("127.0.0.1", 0)
+    )
+    address = ("127.0.0.1", port)
 def flush():
     for data in outbox:
         connection.sendall(data)
@@ -296,6 +305,30 @@ def test_a_named_function_loses_its_bytes_and_all_that_follow(tool, any_python):
     assert outcome.out.splitlines()[4] in ("TimeoutError", "timeout")
     assert outcome.receipts[0].detail == "before msg.send entry peer:s2: at net.send peer:s2"
     assert [event.error for event in outcome.of("msg.send")] == ["", "", ""]
+
+
+DATAGRAMS = """
+import asyncio, time
+async def main():
+    await wired.bind(PORT)
+    longest = 0
+    telling = asyncio.ensure_future(wired.tell("s2", b"one"))
+    while not telling.done():
+        begun = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - begun)
+    print("went on" if longest < 0.9 else "stood still")
+asyncio.run(main())
+"""
+
+
+def test_a_late_datagram_does_not_hold_the_event_loop(tool, any_python):
+    """No stream can be late, so the coroutine waits at the call."""
+    tool.python = any_python
+    outcome = named(tool, free_port(), "tell", DELAY, DATAGRAMS)
+    assert outcome.out == "went on\n"
+    assert outcome.receipts[0].detail == "before msg.send entry peer:s2: at the call"
+    assert outcome.receipts[0].held_ns >= 1_000_000_000
 
 
 def test_a_named_function_waits_for_a_message_that_is_lost(tool, any_python):

@@ -296,7 +296,7 @@ class DelayedTransfer(ImpairedTransfer):
     """A send or receive that takes time: later ones on its connection wait behind it.
 
     A socket's own time limit may end it earlier. Then the program gets the error that a slow network would cause.
-    `is_late`: a send with a time limit is done at once, and its bytes arrive late.
+    `is_late`: a send with a time limit is done at once, and its bytes arrive late, unless they must be encrypted.
     """
 
     def __init__(self, impairments: ImpairedConnections, op: str, subject, delay, is_late: bool):
@@ -310,7 +310,10 @@ class DelayedTransfer(ImpairedTransfer):
         continues = timeout == 0.0 or timeout and (self.op == "net.recv" or self.is_late)
         if sock is not None and is_stream(sock) and continues:
             with self.impairments.lock:
-                self.impairments.make(sock, self.subject).delays[self.op] = self.delay
+                delays = self.impairments.make(sock, self.subject).delays
+                if self.op in delays:
+                    delays[self.op].finish()
+                delays[self.op] = self.delay
         elif not timeout:
             self.delay.wait()
         elif self.delay.outlasts(timeout):

@@ -11,6 +11,7 @@ from time import monotonic_ns
 
 from undermine_agent.faults.table import TRANSFERS
 from undermine_agent.interpreter import forks
+from undermine_agent.net.peers import TLS, UDP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class WireFault:
         An error that lasts may also hit a new connection, before any transfer.
         """
         name, own = call.operation.name, self.logical_call
-        if call.subject.target != self.peer:
+        if call.subject.target != self.peer or (self.step.kind == "delay" and not _can_be_late(call)):
             return False
         if self.is_lasting:
             return name in TRANSFERS or name == "net.connect"
@@ -88,6 +89,12 @@ class LostArrival(WireFault):
             state.busy = busy
 
 
+def _can_be_late(call) -> bool:
+    """True if a transfer can be delayed without its thread. Nothing on a datagram socket can, nor what has arrived by TLS."""
+    kind = getattr(call.subject, "kind", "")
+    return UDP not in kind and (TLS not in kind or call.operation.name == "net.send")
+
+
 def scope_of(step) -> str:
     return step.fault.get("scope", "once")
 
@@ -101,12 +108,13 @@ def may_wait(agent, step, call) -> bool:
     """True if a fault at this logical operation can wait for a transfer.
 
     It cannot if the operation was already over when it became known, if it handles a message that has arrived, or if the
-    agent doesn't see how the process talks to the peer.
+    agent doesn't see how the process talks to the peer. A delay needs an open connection, since only streams can be late.
     """
     peer = call.subject.peer
     if not _is_meant(agent, step, call) or call.operation.name == "msg.recv" or not call.t_ns:
         return False
-    return peer not in agent.layer.unseen or bool(agent.peers.connected_to((peer,)))
+    is_unknown = peer in agent.layer.unseen or step.kind == "delay"
+    return not is_unknown or bool(agent.peers.connected_to((peer,)))
 
 
 def may_lose_arrival(agent, step, call) -> bool:
