@@ -18,7 +18,7 @@ import msgspec
 from undermine.findings.realism import Lacking, Measured, Operation, check, measure, operation_of
 from undermine.model.finding import LandedRun, Landing, Realism, as_planned
 from undermine.model.plan import Plan
-from undermine.model.rounds import RERUNS, RoundKind
+from undermine.model.rounds import REPEATS, RoundKind
 
 Rerun = Literal[RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM]
 
@@ -87,7 +87,7 @@ class Reruns:
         self._experiments: dict[str, LandedRun] = {}
         """The first failing run of each plan."""
         for run in runs:
-            if run.kind in RERUNS or run.kind is RoundKind.SHRINK:
+            if run.kind in REPEATS:
                 self._made.setdefault((run.kind, run.plan_id), []).append(run)
             elif run.symptoms:
                 self._experiments.setdefault(run.plan_id, run)

@@ -308,7 +308,7 @@ def suspicions(
     """
     reruns = Reruns(runs, lacking)
     names = roles or {}
-    failing = [run for run in runs if run.symptoms]
+    failing = [run for run in runs if run.symptoms and run.kind is not RoundKind.SHRINK]
     windows = Windows(order, failing, harmless, lambda run: all_circumstances(run, names))
     taken = {key_of(name): number for name, number in (numbers or {}).items()}
     ruled_out: set[str] = set()

@@ -1,20 +1,21 @@
 """Reduces the plan of a confirmed finding to the part that the bug needs, and says what to run next. Pure.
 
-A *reduction* replaces a plan by a smaller one: without a step, with fewer nodes, with an error that extends less far, with a
-partition in one direction, or with a shorter duration. The smaller plan is run as often as the finding was confirmed. If it fails
+A *reduction* replaces a plan by a smaller one: without a step, with fewer nodes, with an error that extends less far, or with a
+shorter duration. The smaller plan is run as often as the finding was confirmed. If it fails
 as often, it takes the place of the larger one, and the reductions begin anew. If no reduction is left, the plan is the smallest.
 
 Reductions keep these rules. A new one must keep them too:
 
-1. **Smaller.** Each reduction removes something: a step, a node, a scope, a direction, or half of a duration, down to a limit. So
-   the search ends, and it never tries a plan twice.
-2. **The same moments.** A step that stays keeps its trigger. Otherwise a reduction could find another bug and call it this one.
+1. **Smaller.** Each reduction removes something: a step, a node, a scope, or half of a duration, down to a limit. So the search
+   ends, and it never tries a plan twice.
+2. **The same moments.** A step that stays fires where it fired before, counted from the same moment. Otherwise a reduction could
+   find another bug and call it this one.
 3. **The same kind of fault.** A crash never becomes a delay. The report says what happens in the world, and its cause must stay.
 4. **The same symptom.** A run counts as a failure only with the finding's own symptom. Confirmations also accept others, because
    their plan is the same; here it is another plan.
-5. **The same rate.** A smaller plan may pass as often as the larger one did, not more often. A bug that needs luck would else
-   become one that hardly ever comes back. One run too many that passes rejects the plan, so most rejections cost a single run.
-6. **All its steps fired.** Other runs prove nothing. If half of the permitted runs prove nothing, the plan is rejected.
+5. **The same rate.** A smaller plan may pass as often as the larger one did, not more often. Otherwise, a bug that needs luck
+   would get a plan that rarely shows it. One run too many that passes rejects the plan, so most rejections cost a single run.
+6. **All its steps fired.** Other runs prove nothing. If as many of them were made as runs are wanted, the plan is rejected.
 7. **Everything follows from stored runs.** So a hunt that is killed continues here, and repeats no run.
 
 Steps come first, because without a step every later run is shorter and every reduction of that step is saved.
@@ -28,9 +29,9 @@ from typing import Any, Final
 import msgspec
 
 from undermine.findings.confirm import Attempt, Rate
-from undermine.model.faults import Error, Injection, Partition
-from undermine.model.finding import LandedRun
-from undermine.model.plan import Plan, Step
+from undermine.model.faults import Error, Injection
+from undermine.model.finding import LandedRun, as_planned
+from undermine.model.plan import At, Plan, Step, Then
 
 Shows = Callable[[LandedRun], bool]
 """Does a run show the finding's own symptom?"""
@@ -62,17 +63,22 @@ def shrunk(
     smallest, rate = attempt.plan, attempt.again
     misses_max = wanted * (rate.tries - rate.hits) // rate.tries
     while True:
+        todo: Plan | None = None
         for smaller in reductions(smallest):
-            tried = _rate(made(smaller), shows)
-            if tried.tries - tried.hits > misses_max or (not misses_max and smaller.id in passed()):
+            if attempt.last_control is not None and not _keeps_first_steps(smaller, smallest):
+                continue  # later moments exist only because of the first fault
+            runs = made(smaller)
+            tried = _rate(runs, attempt.first, shows)
+            if tried.tries - tried.hits > misses_max:
                 continue
             if tried.tries >= wanted:
                 smallest, rate = smaller, tried
                 break
-            if tried.tries + tried.elsewhere < 2 * wanted:
-                return Shrunk(smallest, rate, smaller)
+            did_no_harm = not runs and not misses_max and smaller.id in passed()
+            if todo is None and tried.elsewhere < wanted and not did_no_harm:
+                todo = smaller
         else:
-            return Shrunk(smallest, rate)
+            return Shrunk(smallest, rate, todo)
 
 
 def worth_it(attempt: Attempt) -> bool:
@@ -80,9 +86,20 @@ def worth_it(attempt: Attempt) -> bool:
     return bool(attempt.again.hits) and 2 * attempt.again.hits >= attempt.again.tries
 
 
-def _rate(runs: Sequence[LandedRun], shows: Shows) -> Rate:
-    counted = [run for run in runs if run.status == "fired"]
+def _keeps_first_steps(smaller: Plan, plan: Plan) -> bool:
+    kept = [step.trigger for step in smaller.steps]
+    return kept == [step.trigger for step in plan.steps[: len(kept)]]
+
+
+def _rate(runs: Sequence[LandedRun], first: LandedRun, shows: Shows) -> Rate:
+    counted = [run for run in runs if run.status == "fired" and _fired_there(run, first)]
     return Rate(len(counted), sum(map(shows, counted)), len(runs) - len(counted))
+
+
+def _fired_there(run: LandedRun, first: LandedRun) -> bool:
+    """Did all steps fire where steps of the first run did, as far as the plans name the points?"""
+    there = {point for _, point in as_planned(first.landed, first.plan)}
+    return all(point in there for _, point in as_planned(run.landed, run.plan))
 
 
 def reductions(plan: Plan) -> Iterator[Plan]:
@@ -90,7 +107,7 @@ def reductions(plan: Plan) -> Iterator[Plan]:
     if len(plan.steps) > 1:
         for number in range(len(plan.steps)):
             yield _with_steps(plan, _without(plan.steps, number))
-    for reduce in (_fewer_nodes, _smaller_scopes, _one_direction, _shorter):
+    for reduce in (_fewer_nodes, _smaller_scopes, _shorter):
         for number, step in enumerate(plan.steps):
             for fault in reduce(step.fault):
                 smaller = msgspec.structs.replace(step, fault=fault)
@@ -102,10 +119,14 @@ def _with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
 
 
 def _without(steps: tuple[Step, ...], number: int) -> tuple[Step, ...]:
-    """The other steps. A step that was bound to the process or node of the removed one is free."""
-    rest = steps[number + 1 :]
-    if rest and rest[0].same:
-        rest = (msgspec.structs.replace(rest[0], same=msgspec.UNSET), *rest[1:])
+    """The other steps. The next one is still counted from the moment of the one that is left out, in the same process or node
+    if it was bound to that."""
+    gone, rest = steps[number], steps[number + 1 :]
+    if rest:
+        trigger = rest[0].trigger
+        if isinstance(gone.trigger, At) and isinstance(trigger, At):
+            trigger = Then(gone.trigger, trigger, rest[0].same)
+        rest = (msgspec.structs.replace(rest[0], trigger=trigger, same=msgspec.UNSET), *rest[1:])
     return (*steps[:number], *rest)
 
 
@@ -122,12 +143,6 @@ def _smaller_scopes(fault: Injection) -> Iterator[Injection]:
         for scope in _SCOPES.get(fault.scope, ()):
             if scope != "file" or fault.error == "EIO":  # a single file is never full
                 yield _changed(fault, "scope", scope)
-
-
-def _one_direction(fault: Injection) -> Iterator[Injection]:
-    if isinstance(fault, Partition) and fault.direction == "both":
-        yield _changed(fault, "direction", "out")
-        yield _changed(fault, "direction", "in")
 
 
 def _shorter(fault: Injection) -> Iterator[Injection]:

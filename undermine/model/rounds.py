@@ -30,3 +30,5 @@ class RoundKind(StrEnum):
 
 RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
 """The rounds that decide about a suspicion."""
+REPEATS = (*RERUNS, RoundKind.SHRINK)
+"""The rounds that run the plans of findings again, whole or in part."""

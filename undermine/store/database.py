@@ -22,14 +22,14 @@ from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Lasted, Plan
 from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import LandedStep, Tried
-from undermine.model.rounds import RERUNS, RoundKind
+from undermine.model.rounds import REPEATS, RERUNS, RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, PastRun, PointSeen
 from undermine.store.fired import FiredStep, put_fired
 from undermine.store.shown_points import CACHED_MAX, ShownPoints, decoded_plan
 
 _RERUNS_SQL = ", ".join(f"'{kind}'" for kind in RERUNS)
-_AGAIN_SQL = f"{_RERUNS_SQL}, '{RoundKind.SHRINK}'"
+_REPEATS_SQL = ", ".join(f"'{kind}'" for kind in REPEATS)
 _PROPOSED_SQL = f"r.kind = '{RoundKind.STRATEGY}'"
 _ODD_SQL = (  # the checker of logs passed the run but gave evidence
     f"EXISTS (SELECT 1 FROM verdicts v WHERE v.run = x.run AND v.checker = '{NEWS_CHECKER}' "
@@ -400,7 +400,7 @@ class CampaignStore(ShownPoints):
         A failing control, a realism check and a replay under another configuration do not count as failing runs.
         """
         return self._landed_runs(
-            f"CASE WHEN r.kind IN ({_AGAIN_SQL}) THEN s.run = x.run "
+            f"CASE WHEN r.kind IN ({_REPEATS_SQL}) THEN s.run = x.run "
             f"ELSE x.symptom != '' AND r.kind NOT IN ('{RoundKind.BASELINE}', '{RoundKind.REPLAY}') END",
             self._symptoms(),
         )

@@ -8,13 +8,13 @@ import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
 
 from undermine.model.faults import Crash, Delay
-from undermine.model.plan import At, Plan, Step
+from undermine.model.plan import At, Plan, Step, Then, final_at
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Moment, RunView
 from undermine.testing import point
 
 STEPS = (Step(At(point(loc="app:read#1")), Delay(8.0)), Step(At(point(loc="app:write#1")), Crash()))
-ONE = Step(At(point(loc="app:write#1")), Crash())
+ONE = Step(Then(STEPS[0].trigger, STEPS[1].trigger), Crash())  # type: ignore[arg-type]
 
 
 def made(folder: Path, shrink_s: float = 100.0) -> FakeEngine:
@@ -24,7 +24,7 @@ def made(folder: Path, shrink_s: float = 100.0) -> FakeEngine:
 
 
 def fires(count: int, plan: Plan) -> tuple[Moment, ...]:
-    return tuple(Moment(n, "n1", 5 + n, step.trigger.point) for n, step in enumerate(plan.steps))  # type: ignore[union-attr]
+    return tuple(Moment(n, "n1", 5 + n, final_at(step.trigger).point) for n, step in enumerate(plan.steps))  # type: ignore[union-attr]
 
 
 def loses(run: RunView) -> str:
