@@ -14,7 +14,9 @@ from undermine.ledgers.base import frozen, show, word, words
 from undermine.model.run import Op, RunView, Verdict
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ledgers.md").read_text()
-LEDGERS = [name for name in ledgers.__all__ if name not in ("ANYTHING", "Ledger", "Loss", "at_most_lost")]
+MODELS = ("counter", "lock", "queue", "register", "set_of")
+PARTS = ("ANYTHING", "IMPOSSIBLE", "UNKNOWN", "Call", "Ledger", "Loss", "Model", "at_most_lost", *MODELS)
+LEDGERS = [name for name in ledgers.__all__ if name not in PARTS]
 
 
 def test_the_page_has_every_ledger_with_all_its_options() -> None:
@@ -25,6 +27,13 @@ def test_the_page_has_every_ledger_with_all_its_options() -> None:
     assert sorted(told) == sorted(LEDGERS)
     for name, options in told.items():
         assert set(options) == set(inspect.signature(getattr(ledgers, name)).parameters) - {"name"}, name
+
+
+def test_the_page_has_every_model_with_all_its_options() -> None:
+    told = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", PAGE, flags=re.MULTILINE))
+    assert sorted(told) == sorted(MODELS)
+    for name, options in told.items():
+        assert re.findall(r"\w+", options) == list(inspect.signature(getattr(ledgers, name)).parameters), name
 
 
 def test_the_examples_of_the_page_can_be_declared() -> None:
@@ -39,6 +48,7 @@ def test_the_examples_of_the_page_can_be_declared() -> None:
 @pytest.mark.parametrize("name", LEDGERS)
 def test_every_ledger_can_be_given_a_name(name: str) -> None:
     needed = {"replicas_agree": {"read": "r"}, "runs_of_jobs": {"times": "exactly once", "submit": "s", "run": "r"}}
+    needed["linearizable"] = {"model": ledgers.register()}
     made = getattr(ledgers, name)(**needed.get(name, {}), name="mine")
     assert (made.name, repr(made)) == ("mine", "Ledger('mine')")
 
