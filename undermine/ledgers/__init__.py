@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from undermine.ledgers.appends import no_acknowledged_append_lost
 from undermine.ledgers.base import Ledger
+from undermine.ledgers.isolation.ledger import isolated
 from undermine.ledgers.jobs import Loss, at_most_lost, runs_of_jobs
 from undermine.ledgers.leaders import one_leader_a_term
 from undermine.ledgers.linearizability.ledger import linearizable
@@ -34,6 +35,7 @@ __all__ = [
     "Model",
     "at_most_lost",
     "counter",
+    "isolated",
     "linearizable",
     "lock",
     "mutual_exclusion",
