@@ -30,6 +30,7 @@ from undermine.api.stored import (
 from undermine.api.tracing import TraceResult, trace, trace_stored
 from undermine.campaign.replaying import ReplayResult
 from undermine.campaign.running import Listener, Notice
+from undermine.exchange.jepsen import read as read_history
 from undermine.exchange.plan_file import read as read_plans
 from undermine.store.campaign_dirs import campaign_dir, open_store
 
@@ -57,6 +58,7 @@ __all__ = [
     "partition_ends",
     "plan",
     "plans",
+    "read_history",
     "read_plans",
     "recheck",
     "regression_tests",

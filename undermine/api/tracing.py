@@ -4,8 +4,8 @@ The story of `trace`:
 
 1. Make a fault-free run. Agents observe all families of operations, in the workload's clients too.
 2. Read its events as columns and analyse them: pairs, contexts, causes, locks and time limits, stores, messages.
-3. Summarise them and write three files to the run's folder or to `out`: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`.
-   If the run shows variables of nodes, write `trace.decls` and `trace.dtrace` too.
+3. Summarise them and write four files to the run's folder or to `out`: `trace.html`, `trace.perfetto.json`, `trace.shiviz.log`,
+   `trace.history.edn`. If the run shows variables of nodes, write `trace.decls` and `trace.dtrace` too.
 
 The checkers judge the fault-free run, as in a hunt. A failed run is drawn too, since its trace shows why it failed.
 
@@ -32,6 +32,7 @@ from undermine.campaign.running import Listener, Notice
 from undermine.checkers.compose import check_all, symptom_of
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
+from undermine.exchange import jepsen
 from undermine.model.codec import read_columns
 from undermine.model.errors import ClusterError, UserError
 from undermine.model.plan import Plan
@@ -48,6 +49,7 @@ from undermine.store.rundir import RunDir, load_view, tidy
 
 STRATEGY = "trace"
 HTML, PERFETTO, SHIVIZ = "trace.html", "trace.perfetto.json", "trace.shiviz.log"
+HISTORY = "trace.history.edn"
 DECLS, DTRACE = "trace.decls", "trace.dtrace"
 
 Checkers = Callable[[Config, Sequence[str]], Sequence[Checker]]
@@ -70,6 +72,8 @@ class TraceResult(msgspec.Struct, frozen=True):
     """The symptom that a fault-free run failed with; empty if it passed, and for stored runs, which were already judged."""
     daikon: tuple[str, ...] = ()
     """The declarations and the data trace for Daikon; empty if the run shows no variables of nodes."""
+    history: str = ""
+    """The client operations, in the form of Jepsen."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -167,7 +171,8 @@ def draw(config: Config, run: Recorded, words: str, listener: Listener, out: Pat
     )
     files = str(html), str(timeline), str(log)
     daikon = _write_daikon(target, traced, config)
-    return TraceResult(words, str(folder), summarised, *files, sum(written), warned, run.symptom, daikon)
+    history = write_file(target / HISTORY, lambda stream: jepsen.write(stream, view), "--out")
+    return TraceResult(words, str(folder), summarised, *files, sum(written), warned, run.symptom, daikon, str(history))
 
 
 def _write_daikon(target: Path, traced: TraceAnalysis, config: Config) -> tuple[str, ...]:

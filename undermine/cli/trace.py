@@ -60,9 +60,10 @@ def trace(
 ) -> int:
     """Record one run without faults and draw which event caused which, across threads, tasks and nodes.
 
-    Prints a summary and writes three files: `trace.html` (a space-time diagram), `trace.perfetto.json` (open it at
-    ui.perfetto.dev) and `trace.shiviz.log`; with `[variables]` also two for Daikon. With `--run` it draws a stored run with
-    its fault instead. Exits with 3 if the run without faults fails; it is drawn anyway.
+    Prints a summary and writes four files: `trace.html` (a space-time diagram), `trace.perfetto.json` (open it at
+    ui.perfetto.dev), `trace.shiviz.log` and `trace.history.edn` (for Jepsen's checkers); with `[variables]` also two for
+    Daikon. With `--run` it draws a stored run with its fault instead. Exits with 3 if the run without faults fails; it is drawn
+    anyway.
 
     Examples:
 
@@ -211,6 +212,7 @@ def _show_files(out: Console, result: api.TraceResult) -> None:
         (result.html, "the space-time diagram"),
         (result.perfetto, "for ui.perfetto.dev"),
         (result.shiviz, f"for ShiViz, {count(result.shiviz_events, 'event')}"),
+        (result.history, "for Knossos, Elle and Porcupine, the client operations"),
         *((path, "for Daikon, the variables at messages") for path in result.daikon),
     ):
         out.print(f"{plain(path)}  [dim]{what}[/dim]", soft_wrap=True)
