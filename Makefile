@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint docs bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-triage bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-regions bench-zookeeper case transparency clean
+.PHONY: demo test lint docs bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-triage bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-linearizability bench-regions bench-zookeeper case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -67,6 +67,9 @@ bench-trace: $(READY)
 
 bench-heap: $(READY)
 	$(BIN)/python -m bench.heap $(ARGS)
+
+bench-linearizability: $(READY)
+	$(BIN)/python -m bench.linearizability $(ARGS)
 
 bench-regions: $(READY)
 	$(BIN)/python -m bench.regions

@@ -140,6 +140,7 @@ def test_the_smallest_part_is_drawn_as_a_time_line() -> None:
         "c2  get → 1                  |---|      0.005 s to 0.008 s",
         "get → 1 by c2 does not fit a state of 2",
     )
+    assert KEYED(story.view).operations == (0, 1, 3)
 
 
 def test_a_long_history_is_reduced_to_what_is_wrong() -> None:
@@ -193,6 +194,7 @@ def test_the_search_grows_and_looks_at_the_end_alone(monkeypatch: pytest.MonkeyP
         for number in range(20):
             story.add("read", value=1 + number % 2)
     monkeypatch.setattr(deciding, "_FIRST_VISITS", 5)
+    monkeypatch.setattr(deciding, "_VISITS_PER_SPAN", 0)
     monkeypatch.setattr(deciding, "_WINDOWS", (5, 20))
     ledger = ledgers.linearizable(ledgers.register(cas="cas", delete="delete", initial=None))
     assert [ledger(run).answer for run in histories] == ["pass"] * len(histories)

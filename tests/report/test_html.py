@@ -90,7 +90,7 @@ def one_finding(tmp_path: Path, **more: Any) -> tuple[CampaignMaker, Finding]:
     what = plan(Crash(), WHERE, why="it may hurt")
     receipts = [Receipt(0, "s2", "crash", at_s(1.2), 100, 7, 0, "before file.write log")]
     fields: dict[str, Any] = {"made": record(0, what, receipts), "history": [op(0, "c", "put", 1.1, 1.3)], **more}
-    run = made.run("random", what, verdicts=[failing()], **fields)
+    run = made.run("random", what, **{"verdicts": [failing()], **fields})
     finding = Finding("F1", "data is lost", "data is lost", what, (run,), ("random",), (failing(),), 3, 3)
     made.findings(finding)
     return made, finding
@@ -752,3 +752,19 @@ def test_a_card_shows_the_reasons_of_all_strategies_with_their_evidence(tmp_path
     store.write_findings([msgspec.structs.replace(finding, reasons=reasons) for finding in store.findings()])
     store.close()
     assert "under a lock (sieve) runs held a lock (app:put#2) read by recovery (fcatch)" in spaced(page(folder).raw)
+
+
+def test_the_operations_that_a_verdict_names_are_drawn(tmp_path: Path) -> None:
+    history = [op(n, f"c{n}", "put", 1.0 + n, 1.5 + n, args={"key": HOSTILE.replace("\ud800", ""), "value": n}) for n in range(3)]
+    verdict = msgspec.structs.replace(failing(), operations=(0, 2, 99))
+    made, _ = one_finding(tmp_path, history=history, verdicts=[verdict])
+    shown = page(made.close())
+    figure = shown.raw.partition('class="operations"')[2].partition("</figure>")[0]
+    assert "The operations that show it run 1" in shown.text
+    assert figure.count('class="tl-op tl-ok"') == 2, "those that the history has"
+    assert not [tag for tag, _ in shown.tags if tag == "img"]
+
+
+def test_without_named_operations_there_is_no_such_picture(tmp_path: Path) -> None:
+    made, _ = one_finding(tmp_path)
+    assert "The operations that show it" not in page(made.close()).text

@@ -484,6 +484,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """The value of the checker's `Rank`; "" for the user's own checkers, and in older campaigns."""
     frame: str = ""
     """The frame of the target in which it failed this time, if other runs of the same bug may fail elsewhere."""
+    operations: tuple[int, ...] = ()
+    """The numbers of the few client operations that show it. The report draws them."""
 
     @staticmethod
     def ok(text: str = "", notes: Sequence[str] = ()) -> Verdict:
@@ -492,10 +494,17 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @staticmethod
     def fail(
-        text: str, symptom: str = "", evidence: tuple[str, ...] | list[str] = (), *, lasting: bool = False, frame: str = ""
+        text: str,
+        symptom: str = "",
+        evidence: tuple[str, ...] | list[str] = (),
+        *,
+        lasting: bool = False,
+        frame: str = "",
+        operations: Sequence[int] = (),
     ) -> Verdict:
         """The run breaks the promise. Without a symptom, the text is the symptom."""
-        return Verdict("fail", text, symptom or text, tuple(evidence), lasting=lasting, frame=frame)
+        shown = tuple(operations)
+        return Verdict("fail", text, symptom or text, tuple(evidence), lasting=lasting, frame=frame, operations=shown)
 
     @staticmethod
     def unknown(text: str) -> Verdict:

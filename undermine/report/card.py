@@ -22,6 +22,7 @@ from undermine.model.plan import final_at
 from undermine.model.point import CLIENT, point_of
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, run_dir, seen_by
+from undermine.report.drawing.operations import operations
 from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
 from undermine.report.partitions import PartitionPart, partition_part
@@ -85,7 +86,7 @@ class ReasonRow:
 
 @dataclass(frozen=True)
 class Card:
-    """The data for the template of a finding. Texts are not escaped yet, but `picture` is."""
+    """The data for the template of a finding. Texts are not escaped yet, but pictures are."""
 
     id: str
     title: str
@@ -101,6 +102,8 @@ class Card:
     run: int = 0
     run_note: str = ""
     picture: str = ""
+    shown_by: str = ""
+    """A picture of the operations that the verdict names, escaped like `picture`."""
     logs: tuple[LogPart, ...] = ()
     stack: tuple[str, ...] = ()
     stack_note: str = ""
@@ -153,6 +156,7 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         run=run,
         run_note=_run_note(finding, view),
         picture=_picture(view, columns) if view else "",
+        shown_by=_operations(view, store.verdicts(run)) if view else "",
         logs=tuple(_logs(run_dir(store, run), view)) if view else (),
         stack=clean_lines(event.stack, 30) if event else (),
         stack_note=_stack_note(event, view),
@@ -280,6 +284,13 @@ def _picture(view: RunView, columns: Columns) -> str:
         return diagram(view, analyse(columns))
     except Exception as error:
         return diagram(view, plain(columns, f"causes are unknown: {type(error).__name__}: {error}"))
+
+
+def _operations(view: RunView, verdicts: Sequence[Verdict]) -> str:
+    """The operations that the run's first failing verdict with operations names."""
+    named = next((verdict.operations for verdict in verdicts if verdict.answer == "fail" and verdict.operations), ())
+    ops = {op.index: op for op in view.history}
+    return operations([ops[index] for index in dict.fromkeys(named) if index in ops], origin_of(view.record, view.history))
 
 
 def _run_note(finding: Finding, view: RunView | None) -> str:

@@ -81,7 +81,8 @@ def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], 
     for finding in findings:
         brief = spent > _CARDS_CHARS_MAX
         card = card_of(store, finding, by_run, lines, brief=brief)
-        cards.append(Markup(template.render(card=card, picture=Markup(card.picture), brief=brief)))
+        pictures = {"picture": Markup(card.picture), "shown_by": Markup(card.shown_by)}
+        cards.append(Markup(template.render(card=card, **pictures, brief=brief)))
         spent += len(cards[-1])
     return cards
 

@@ -79,12 +79,15 @@ def _cyclic(lists: Lists, level: Level, order: Order, txn: str, clock: Clock) ->
         graph = graph_of(lists, each)
         if cycle := first_cycle(graph, tuple(names)):
             in_order = {"session": " in the order of a client", "real time": " in the order of time", "": ""}[each]
-            return _failed(txn, names[cycle.name] + in_order, _lines(cycle, graph, clock))
+            numbers = [edge.source for edge in cycle.edges if graph.is_transaction(edge.source)]
+            shown = [graph.transactions[number].op.index for number in numbers]
+            return _failed(txn, names[cycle.name] + in_order, _lines(cycle, graph, clock), shown)
     return None
 
 
-def _failed(txn: str, words: str, lines: Sequence[str]) -> Verdict:
-    return Verdict.fail(f"{txn} shows {words}", symptom=f"{txn} shows {words}", evidence=bounded(lines))
+def _failed(txn: str, words: str, lines: Sequence[str], operations: Sequence[int] = ()) -> Verdict:
+    symptom = f"{txn} shows {words}"
+    return Verdict.fail(symptom, symptom=symptom, evidence=bounded(lines), operations=operations)
 
 
 def _lines(cycle: Cycle, graph: Graph, clock: Clock) -> list[str]:

@@ -15,6 +15,7 @@ from undermine.ledgers.linearizability.model import NEVER_NS, NO_STATE, Conflict
 from undermine.ledgers.linearizability.search import VISITS_MAX, search
 
 _FIRST_VISITS = 20_000
+_VISITS_PER_SPAN = 3
 _GROWTH = 4
 _WINDOWS = (30, 120, 480, 1920)
 
@@ -44,7 +45,7 @@ def decide(part: Part, model: Model, until_s: float) -> Decision:
         return Decision(False, Part(quick.spans, model.any_state if quick.anything else part.initial, quick.why))
     if quick:
         return Decision(True)
-    visits = _FIRST_VISITS
+    visits = _FIRST_VISITS + _VISITS_PER_SPAN * len(part.spans)
     while True:
         found = search(part.spans, model, part.initial, until_s, visits)
         if found.explained:

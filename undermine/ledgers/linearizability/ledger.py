@@ -61,6 +61,7 @@ def _failed(wrong: dict[Hashable, Part], title: str, model: Model, run: RunView,
         f"no order explains the answers of {title}{keys}",
         symptom=f"{title} are not linearizable",
         evidence=lines("" if one == "" else word(one), part, model, Clock(run)),
+        operations=[span.op.index for span in part.spans],
     )
 
 

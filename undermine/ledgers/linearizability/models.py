@@ -93,7 +93,7 @@ class register(Model):
         writes: dict[Hashable, list[Span]] = {}
         for span in spans:
             if span.call.kind == CAS:
-                return None
+                return _unwritten(spans, initial)
             if span.call.kind == WRITE:
                 writes.setdefault(span.call.argument, []).append(span)
         return decide(writes, [span for span in spans if span.call.kind == READ], initial, initial is ANYTHING)
@@ -103,6 +103,14 @@ class register(Model):
         if any(call.kind == CAS for call in calls):
             return [None] * len(calls)
         return [("value", call.answer if call.kind == READ else call.argument) for call in calls]
+
+
+def _unwritten(spans: Sequence[Span], initial: Hashable) -> Conflict | None:
+    """A read of a value that no other call leaves."""
+    left = {_after(span.call) for span in spans if span.call.kind != READ and span.call.answer is not False}
+    reads = (span for span in spans if span.call.kind == READ and span.call.answer not in left and span.call.answer != initial)
+    found = next(reads, None)
+    return Conflict([found]) if found is not None and initial is not ANYTHING else None
 
 
 def _before(call: Call) -> Any:

@@ -88,7 +88,7 @@ class queue(Model):
         added: dict[Hashable, Span] = {}
         removed: dict[Hashable, Span] = {}
         empty: list[Span] = []
-        unknown = False
+        unknown: list[Span] = []
         twice: Span | None = None
         for span in spans:
             item, gone = span.call.argument, span.call.answer
@@ -97,7 +97,7 @@ class queue(Model):
                     return None
                 added[item] = span
             elif not span.ended:  # even with an answer, it may not belong to this part of the history
-                unknown = True
+                unknown.append(span)
             elif self.observes(span.call):
                 empty.append(span)
             elif gone in removed:
@@ -113,7 +113,7 @@ class queue(Model):
             return wrong
         pair = first_in_first_out([Stay(span, removed.get(item)) for item, span in added.items() if item in removed]).pair
         if not pair and not (unknown and empty):
-            every = first_in_first_out([Stay(span, removed.get(item)) for item, span in added.items()])
+            every = first_in_first_out(_with_unknown(added, removed, unknown))
             if not every.pair:
                 return None if empty else True
             pair = None if unknown else every.pair
@@ -185,6 +185,15 @@ def first_in_first_out(stays: Sequence[Stay]) -> Order:
 
 def _longer(one: Stay, other: Stay) -> Stay:
     return other if other.gone_from_ns > one.gone_from_ns else one
+
+
+def _with_unknown(added: dict[Hashable, Span], removed: dict[Hashable, Span], unknown: Sequence[Span]) -> list[Stay]:
+    """All items. Removals with unknown outcome took those that must have left, because later ones did."""
+    latest_ns = max((added[item].start_ns for item in removed), default=0)
+    left = (item for item, span in added.items() if item not in removed and span.end_ns < latest_ns)
+    taken = zip(sorted(left, key=lambda item: added[item].start_ns), unknown, strict=False)  # spans are in order of time
+    gone = {**removed, **dict(taken)}
+    return [Stay(span, gone.get(item)) for item, span in added.items()]
 
 
 def _wrong_alone(added: dict[Hashable, Span], removed: dict[Hashable, Span]) -> Conflict | None:

@@ -93,7 +93,8 @@ class _Search:
         self._observes = [observes[number] for number in self._call]
         self._eager = [eager[number] or observes[number] for number in self._call]
         self._bit = [0] * len(spans)
-        self._crashed: list[int] = []
+        self._unended: dict[int, int] = {}
+        """By call: the bits of its operations that never end."""
         self._ends = self._prepare()
         self._states: list[Hashable] = [initial]
         self._state_numbers: dict[Hashable, int] = {initial: 0}
@@ -101,7 +102,7 @@ class _Search:
 
     def _prepare(self) -> list[_End]:
         """The ends in the order of time. Operations that are open at the same time have different bits."""
-        spans, ends, free, slots = self._spans, [], [0], 1
+        spans, ends, free, slots, crashed = self._spans, [], [0], 1, 0
         begins = iter(sorted(range(len(spans)), key=lambda n: spans[n].start_ns))
         begun = next(begins, -1)
         open_ones: list[int] = []
@@ -115,10 +116,11 @@ class _Search:
                     insort(open_ones, begun)
                     fresh += [begun] if self._eager[begun] else []
                 else:
-                    self._bit[begun] = 1 << len(self._crashed)
-                    self._crashed.append(begun)
+                    call = self._call[begun]
+                    self._unended[call] = self._unended.get(call, 0) | 1 << crashed
+                    crashed += 1
                 begun = next(begins, -1)
-            ends.append(_End(number, self._bit[number], tuple(open_ones), tuple(fresh), len(self._crashed)))
+            ends.append(_End(number, self._bit[number], tuple(open_ones), tuple(fresh), crashed))
             fresh = []
             open_ones.remove(number)
             free.append(self._bit[number].bit_length() - 1)
@@ -208,12 +210,11 @@ class _Search:
                 choice = (at, done | bit, crashed, after, True)
                 leads_on = number == end.number or self._step(after, wanted) >= 0
                 (helpful if leads_on else others).append(choice)
-        for number in self._crashed[: end.crashed]:
-            call, bit = self._call[number], self._bit[number]
-            if crashed & bit or call in tried:
+        left = ~crashed & ((1 << end.crashed) - 1)
+        for call, mask in self._unended.items():
+            if not (bits := mask & left) or call in tried:
                 continue
-            tried.add(call)
             if (after := self._step(state, call)) >= 0 and after != state:
-                choice = (at, done, crashed | bit, after, True)
+                choice = (at, done, crashed | (bits & -bits), after, True)
                 (helpful if self._step(after, wanted) >= 0 else others).append(choice)
         return helpful + others

@@ -20,6 +20,8 @@ from undermine.ledgers.linearizability.model import Conflict, Span
 _BEFORE_ALL_NS = -1
 _SHOWN_WRITES_MAX = 3
 _REPAIRS_MAX = 100
+_REPAIRED_BLOCKS_MAX = 500_000
+"""The most blocks that all repairs look at together."""
 
 
 class Block:
@@ -110,7 +112,8 @@ def _repaired(blocks: Sequence[Block], doubtful: Sequence[tuple[Span, list[Block
     for read, (block, other) in doubtful:
         block.add(read)
         second[read.op.index] = block, other
-    for _ in range(_REPAIRS_MAX if doubtful else 0):
+    repairs = min(_REPAIRS_MAX, _REPAIRED_BLOCKS_MAX // len(blocks)) if doubtful else 0
+    for _ in range(repairs):
         pair = _before_each_other(blocks)
         if pair is None:
             return True
