@@ -63,6 +63,7 @@ def first_level(*texts: str) -> tuple[str, str]:
         (("! ax1", "rx1"), "read committed", "an aborted read (G1a)"),
         (("! ax1", "rx12 ry3", "ax2 ay3"), "read committed", "an aborted read (G1a)"),
         (("ax1 ax2", "rx1"), "read committed", "an intermediate read (G1b)"),
+        (("ax1 ax3", "ax2 rx12"), "read committed", "an intermediate read (G1b)"),
         (("ax1 ry1", "ax2 ay1", "rx12 ry1"), "read committed", "circular information flow (G1c)"),
         (("ax1 ay1", "ax2 ry", "rx12"), "snapshot isolation", "read skew (G-single)"),
         (("ax1 ry", "ay1 rx"), "serializable", "write skew (G2)"),
@@ -96,6 +97,12 @@ def test_an_old_list_after_a_new_one_breaks_only_the_order_of_time() -> None:
     verdict = judged("serializable", *texts, order="real time", later=True)
     assert verdict.symptom == "txn shows read skew (G-single) in the order of time"
     assert judged("read committed", *texts, order="real time", later=True).answer == "pass"
+
+
+def test_a_read_of_an_append_that_began_later() -> None:
+    assert judged("read committed", "rx1", "ax1", later=True).answer == "pass"
+    verdict = judged("read committed", "rx1", "ax1", order="real time", later=True)
+    assert verdict.symptom == "txn shows circular information flow (G1c) in the order of time"
 
 
 def test_the_order_of_a_client() -> None:

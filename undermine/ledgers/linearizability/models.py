@@ -31,7 +31,10 @@ def not_false(op: Op) -> bool:
 
 
 class register(Model):
-    """A register, or a map of registers if the operations have a key."""
+    """A register, or a map of registers if the operations have a key.
+
+    If the initial value is `ANYTHING`, a compare-and-set that fails before any other call excludes no value.
+    """
 
     any_state = ANYTHING
 

@@ -98,7 +98,10 @@ def decide(
             found[0].add(read)
     blocks = [*(block for some in known.values() for block in some.blocks), *start.values()]
     if pair := _before_each_other(blocks):
-        return Conflict([span for block in pair for span in block.ends])
+        shown = [span for block in pair for span in block.ends]
+        # these reads did not see the state at the start, because a write had already replaced it
+        counts = [bisect_left(ends, span.start_ns) for span in shown]
+        return Conflict([*shown, *(latest[count - 1] for count in counts if count)])
     return True if _repaired(blocks, doubtful) else None
 
 
