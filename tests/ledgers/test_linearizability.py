@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from ledger_simulator import RANDOM, view
-from sequential_objects import OBJECTS, Counter, Growing, Register, Values, answer, is_linearizable, simulated
+from sequential_objects import OBJECTS, Anything, Counter, Growing, Register, Values, answer, is_linearizable, simulated
 
 from undermine import ledgers
 from undermine.ledgers.linearizability import zones
@@ -70,12 +70,18 @@ def test_the_search_agrees_with_a_naive_judge_if_most_outcomes_are_unknown(kind:
     assert 20 < fails < 480
 
 
-def test_without_repairs_a_search_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("searched", ["unrepaired", "all"])
+@pytest.mark.parametrize("kind", [Values, Anything], ids=lambda kind: kind.__name__)
+def test_a_search_decides_like_the_blocks_of_reads(kind: Any, searched: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zones, "_REPAIRED_BLOCKS_MAX", 0)
-    for seed in range(300):
+    if searched == "all":
+        monkeypatch.setattr(ledgers.register, "decide", lambda *_: None)
+    for seed in range(500):
         rng = Random(seed)
-        ops = mutated(Values, simulated(Values, rng, operations=3, clients=3), rng)
-        assert (answer(Values, ops) == "fail") == (not is_linearizable(Values, ops)), seed
+        ops = simulated(kind, rng, operations=3, clients=3)
+        for _ in range(3):
+            ops = mutated(kind, ops, rng)
+        assert (answer(kind, ops) == "fail") == (not is_linearizable(kind, ops)), seed
 
 
 @each_object
