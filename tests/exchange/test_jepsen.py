@@ -107,7 +107,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(VALUES)
 def test_whatever_is_written_is_read_again(value: Any) -> None:
     assert list(edn.read(edn.write(value), "f")) == [value]
@@ -216,7 +216,7 @@ def test_a_transaction_ends_with_its_answer() -> None:
 STATUSES = st.sampled_from(["ok", "fail", "unknown", "pending"])
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), STATUSES, st.integers(1, 9), st.integers(0, 30)), max_size=12))
 def test_a_history_that_is_exported_and_imported_says_the_same(rows: list[tuple[int, bool, Any, int, int]]) -> None:
     now_ns, ops = [1, 2, 3, 4], []

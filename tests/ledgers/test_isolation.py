@@ -193,7 +193,7 @@ def _commit(row: dict[str, Any], data: dict[str, list[int]], ops: list[Op]) -> N
     ops.append(Op(len(ops), row["client"], "txn", "", {"ops": row["asked"]}, status, value, start_ns=start_ns, end_ns=end_ns))  # type: ignore[arg-type]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(RANDOM)
 def test_no_failure_on_a_database_that_is_strictly_serializable(rng: Random) -> None:
     ops = simulated(rng, snapshots=False)
