@@ -483,6 +483,21 @@ def test_a_campaign_without_columns_for_slow_devices_is_readable(store: Campaign
         again.close()
 
 
+@pytest.mark.parametrize("options", [{"upgrade": False}, {"read_only": True}])
+def test_a_reader_leaves_the_database_of_an_older_version_as_it_is(store: CampaignStore, options: dict[str, bool]) -> None:
+    """The older version may still be hunting."""
+    (slot,) = store.write_round("random", [plan(1)])
+    do(store, slot, symptom="x")
+    store.close()
+    as_version(store.folder, 3)
+    reader = CampaignStore(store.folder, **options)
+    assert [outcome.slow_ops for outcome in reader.landed_runs()] == [()]
+    reader.close()
+    with sqlite3.connect(store.folder / "campaign.db") as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+        assert "slow_ops" not in {row[1] for row in db.execute("PRAGMA table_info(runs)")}
+
+
 @pytest.mark.parametrize("content", [b"this is not a database at all, not even nearly one" * 50, os.urandom(8192)])
 def test_a_file_that_is_not_a_database_is_refused_and_left_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "campaign.db"

@@ -72,14 +72,15 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_store(folder: Path, *, exclusive: bool = False, fresh: bool = False) -> Iterator[CampaignStore]:
-    """Open the campaign store. `exclusive` locks it, which adding runs requires; `fresh` also removes its old content."""
+    """Open the campaign store. `exclusive` locks it, which adding runs and upgrading it requires; `fresh` also removes its old
+    content."""
     with contextlib.ExitStack() as stack:
         if exclusive:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(locked(folder))
             if fresh:
                 _empty(folder)
-        store = CampaignStore(folder)
+        store = CampaignStore(folder, upgrade=exclusive)
         stack.callback(store.close)
         yield store
 

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from undermine.model.errors import UserError
-from undermine.store.schema import prepare
+from undermine.store.schema import is_older, prepare
 
 
 class Connection:
-    """The open database of one campaign. Safe to use from several threads."""
+    """The open database of one campaign. Safe to use from several threads.
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+    With `upgrade`, a database that an older version of the tool has written is upgraded. Otherwise, its reader gets an upgraded
+    copy in memory: the older version may still be hunting.
+    """
+
+    def __init__(self, folder: Path, *, read_only: bool = False, upgrade: bool = True) -> None:
         self.folder = folder
         self._lock = threading.RLock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -28,6 +32,8 @@ class Connection:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
+            if (read_only or not upgrade) and is_older(self._db):
+                self._db = _copied(self._db)
             prepare(self._db, path, self._change)
             if read_only:
                 self._db.execute("PRAGMA query_only=ON")
@@ -67,3 +73,11 @@ class Connection:
     def meta(self, key: str, default: Any = None) -> Any:
         rows = self._all("SELECT value FROM meta WHERE key = ?", key)
         return json.loads(rows[0][0]) if rows else default
+
+
+def _copied(db: sqlite3.Connection) -> sqlite3.Connection:
+    """A copy in memory of a database, which it closes."""
+    copy = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    with contextlib.closing(db):
+        db.backup(copy)
+    return copy

@@ -81,8 +81,8 @@ def _put_dropped(db: sqlite3.Connection, dropped: Iterable[Dropped]) -> None:
 class CampaignStore(ShownPoints):
     """One campaign's database. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        super().__init__(folder, read_only=read_only)
+    def __init__(self, folder: Path, *, read_only: bool = False, upgrade: bool = True) -> None:
+        super().__init__(folder, read_only=read_only, upgrade=upgrade)
         self.runs_dir = folder / "runs"
         self.runs_dir.mkdir(mode=0o700, exist_ok=True)
 

@@ -58,6 +58,12 @@ _MIGRATIONS = {
 """By version of the schema: the statements that upgrade it to the next version."""
 
 
+def is_older(db: sqlite3.Connection) -> bool:
+    """Did an older version of the tool write the database?"""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return version in _MIGRATIONS
+
+
 def prepare(db: sqlite3.Connection, path: Path, change: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
     """Create the tables of a new database, or upgrade those of an older version. `change` begins a transaction."""
     (version,) = db.execute("PRAGMA user_version").fetchone()

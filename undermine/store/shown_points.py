@@ -33,8 +33,8 @@ def decoded_plan(text: str) -> Plan:
 class ShownPoints(Connection):
     """The open database of one campaign, and its table of points."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        super().__init__(folder, read_only=read_only)
+    def __init__(self, folder: Path, *, read_only: bool = False, upgrade: bool = True) -> None:
+        super().__init__(folder, read_only=read_only, upgrade=upgrade)
         self._points = PointTable()
 
     def baseline_points(self) -> tuple[tuple[PointSeen, ...], int]:
