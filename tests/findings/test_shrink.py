@@ -84,9 +84,9 @@ def needs(check: Callable[[list[Fault]], bool]) -> World:
         (Error("ECONNRESET", "peer", "wire"), [Error("ECONNRESET", "once", "wire")]),
         (Error("EIO"), []),
         (Delay(300.0), [Delay(75.0), Delay(150.0)]),
-        (Delay(0.3), [Delay(0.15)]),
-        (Delay(0.15), []),
-        (Reboot(0.1), []),
+        (Delay(1.2), [Delay(0.6)]),
+        (Delay(0.9), []),
+        (Reboot(0.3), []),
         (Pause(5.0), [Pause(1.2), Pause(2.5)]),
         (
             Partition(("n1",), lasts_s=4.0),

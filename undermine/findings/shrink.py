@@ -38,8 +38,8 @@ Shows = Callable[[LandedRun], bool]
 Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a smaller plan so far."""
 
-DURATION_MIN_S: Final = 0.1
-"""No duration becomes shorter than this: then it is a fault at a moment, and a run shows nothing new."""
+DURATION_MIN_S: Final = 0.5
+"""No duration becomes shorter than this: nobody looks for such a fault elsewhere, and reboots are usually shorter."""
 _SHORTER: Final = (4, 2)
 """A duration is divided by the first of these numbers that leaves the bug."""
 _SCOPES: Final = {"disk": ("once", "file"), "file": ("once",), "peer": ("once",)}
