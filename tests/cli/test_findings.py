@@ -48,7 +48,9 @@ def test_a_delay_is_shown_with_the_time_that_it_really_lasted(capsys: pytest.Cap
     assert text.count("injected  delay (held 4.2 s, until clients had finished) before ") == 2
     assert "also by   delay (held 7.1 s, until clients made no progress) before " in text
     assert "300" not in text
-    assert list(judged([found])[0]["lasted"]) == [{"step": 0, "seconds": 4.2, "why": "clients finished", "speed": 1}]
+    assert list(judged([found])[0]["lasted"]) == [
+        {"step": 0, "seconds": 4.2, "why": "clients finished", "speed": 1, "at_wire": False}
+    ]
 
 
 def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -252,7 +252,7 @@ class Injector:
 
     def _wait_for_transfer(self, step, call, text: str) -> None:
         """Let a logical operation continue: its fault takes effect at a transfer."""
-        lasting, fault = self.agent.lasting, WireFault(step, call, text)
+        lasting, fault = self.agent.lasting, WireFault(self.agent, step, call, text)
         fault.note(self.agent, call.cursor)
         lasting.wait_for_transfer(fault)
         if fault.is_lasting:

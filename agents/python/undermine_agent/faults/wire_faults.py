@@ -11,7 +11,6 @@ from time import monotonic_ns
 
 from undermine_agent.faults.table import TRANSFERS
 from undermine_agent.interpreter import forks
-from undermine_agent.net.peers import TLS, UDP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ NOT_OF_NETWORKS = frozenset(("EIO", "ENOSPC"))
 class WireFault:
     """One error, loss or delay that waits for its transfer. `seq` and `text` are the logical operation's."""
 
-    def __init__(self, step, call, text: str):
+    def __init__(self, agent, step, call, text: str):
+        self.agent = agent
         self.step = step
         self.seq = call.seq
         self.text = text
@@ -38,7 +38,9 @@ class WireFault:
         An error that lasts may also hit a new connection, before any transfer.
         """
         name, own = call.operation.name, self.logical_call
-        if call.subject.target != self.peer or (self.step.kind == "delay" and not _can_be_late(call)):
+        if call.subject.target != self.peer:
+            return False
+        if self.step.kind == "delay" and not self.agent.peers.can_be_late(name, call.subject):
             return False
         if self.is_lasting:
             return name in TRANSFERS or name == "net.connect"
@@ -65,10 +67,6 @@ class LostArrival(WireFault):
 
     lost = True
 
-    def __init__(self, agent, step, call, text: str):
-        WireFault.__init__(self, step, call, text)
-        self.agent = agent
-
     def instead(self, original, args, options):
         return None
 
@@ -87,12 +85,6 @@ class LostArrival(WireFault):
             return None
         finally:
             state.busy = busy
-
-
-def _can_be_late(call) -> bool:
-    """True if a transfer can be delayed without its thread. Nothing on a datagram socket can, nor what has arrived by TLS."""
-    kind = getattr(call.subject, "kind", "")
-    return UDP not in kind and (TLS not in kind or call.operation.name == "net.send")
 
 
 def scope_of(step) -> str:

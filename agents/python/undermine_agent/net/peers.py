@@ -99,6 +99,11 @@ class Peers:
         subjects = [(sock, self.of(sock)) for sock in socks]
         return [sock for sock, its in subjects if has_name(its) and its.kind != UDP and its.target in targets]
 
+    def can_be_late(self, name: str, subject) -> bool:
+        """True if this transfer can be delayed without its thread. That needs a stream, and bytes that are not yet decrypted."""
+        kind = getattr(subject, "kind", "")
+        return UDP not in kind and (TLS not in kind or name == "net.send")
+
     def forget(self, sock) -> None:
         self.known.pop(id(sock), None)
 
