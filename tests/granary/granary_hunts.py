@@ -17,7 +17,7 @@ SESSIONS_MAX = 3
 
 
 class Hunt(msgspec.Struct, frozen=True):
-    """What to hunt with. One kind of fault keeps the hunt short; runs may take long, since the machine may be busy."""
+    """The settings of a hunt. One kind of fault keeps the hunt short; runs may take long, since the machine may be busy."""
 
     strategy: str
     work: str

@@ -269,12 +269,16 @@ class _Sought:
     def is_own(self, symptom: Symptom) -> bool:
         return template(symptom.text) == self._own
 
+    def is_in(self, run: LandedRun) -> bool:
+        """Does the run show this very symptom?"""
+        return any(map(self.is_own, run.symptoms))
+
     def shown_by(self, run: LandedRun) -> bool:
         """Does the run show this symptom, or has it a first symptom that isn't another finding's? Then its cause is the same.
 
         A disagreement is only learnt, and may be normal after such a fault. So it stands for no symptom of another kind.
         """
-        return any(map(self.is_own, run.symptoms)) or any(map(self._stands_for_own, run.symptoms[:1]))
+        return self.is_in(run) or any(map(self._stands_for_own, run.symptoms[:1]))
 
     def _stands_for_own(self, first: Symptom) -> bool:
         return not self.is_others(first) and (first.rank is self._rank or first.rank is not Rank.DISAGREEMENT)
@@ -351,7 +355,7 @@ def _suspicions(
     for group in groups:
         number = _number(group, keys, taken)
         sought = _Sought(group, claimed)
-        candidates = [run for run in group.experiments if any(map(sought.is_own, run.symptoms))]
+        candidates = [run for run in group.experiments if sought.is_in(run)]
         attempts = _attempts(candidates, reruns, sought.shown_by)
         normal = sum(any(map(sought.is_own, symptoms)) for symptoms in fault_free)
         finding = _finding(number, group, best(attempts), sought, verdicts_of)
@@ -369,10 +373,7 @@ def _suspicions(
 
 
 def _shrunk(attempt: Attempt, reruns: Reruns, sought: _Sought, passed: Callable[[], Set[str]], wanted: int) -> Shrunk:
-    def shows(run: LandedRun) -> bool:
-        return any(map(sought.is_own, run.symptoms))
-
-    return shrunk(attempt, wanted, reruns.smaller, shows, passed)
+    return shrunk(attempt, wanted, reruns.smaller, sought.is_in, passed)
 
 
 def _number(group: _Group, keys: Set[str], taken: dict[str, int]) -> int:
@@ -455,7 +456,7 @@ def _shown_by(attempt: Attempt, sought: _Sought) -> LandedRun:
     """The re-run with the worst symptom, preferably the finding's own one; else the run that failed first."""
 
     def order(run: LandedRun) -> tuple[int, bool]:
-        return sought.worst(run).rank.order, not any(map(sought.is_own, run.symptoms))
+        return sought.worst(run).rank.order, not sought.is_in(run)
 
     return min(attempt.shown, key=order, default=attempt.first)
 

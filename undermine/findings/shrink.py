@@ -51,7 +51,7 @@ class Shrunk(msgspec.Struct, frozen=True):
 
     plan: Plan
     rate: Rate
-    """Of the smallest plan."""
+    """The rate of the smallest plan."""
     todo: Plan | None = None
     """None if no reduction is left."""
 

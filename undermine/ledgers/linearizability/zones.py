@@ -159,7 +159,7 @@ Two = tuple[Block, Block | None]
 
 
 def _two_latest(known: Two, more: Two) -> Two:
-    """Of the blocks so far, the two whose last operations began last."""
+    """The two blocks so far whose last operations began last."""
     (one, two), (new, _) = known, more
     if new.last_start_ns > one.last_start_ns:
         return new, one

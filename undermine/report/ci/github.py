@@ -1,4 +1,4 @@
-"""What GitHub Actions shows of a campaign: annotations at source lines, and a summary of the job in Markdown.
+"""The output for GitHub Actions: annotations at source lines, and a summary of the job in Markdown.
 
 Workflow commands are lines of the log, so a text of the target must never begin one: `silenced` brackets all other output, and
 `commands` escape what ends a property or a line. Never reads the environment.
