@@ -139,6 +139,17 @@ def test_a_loop_is_one_pair_and_says_how_often_it_occurred() -> None:
     assert there.plan.steps[0].trigger.first.nth == 1  # type: ignore[union-attr]
 
 
+def test_pairs_that_crash_a_node_at_the_same_operation_are_one_candidate() -> None:
+    """The fault-free runs disagree about what the node stores before it stores c for the first time."""
+    given = msgspec.structs.replace(told(handled("a", "c"), handled("b", "c")), fault_free=(FAULT_FREE, FAULTY), faulty=())
+    (candidate,) = Deminer(Deminer.Options(crashes=("never",))).propose(given)
+    reasons = {reason.text for reason in candidate.reasons}
+    assert reasons == {f"after it changed file {one} and before it changed file c" for one in "ab"}
+    candidates = list(Deminer(Deminer.Options(crashes=("never",))).propose(told(handled("a", "c", "b", "c"))))
+    expected = {("app:write_a#1", "app:write_c#1"), ("app:write_b#1", "app:write_c#1"), ("app:write_c#1", "app:write_b#1")}
+    assert {sites(each.plan) for each in candidates} == expected, "the second time, c is another operation"
+
+
 def test_files_that_recovery_reads_come_first() -> None:
     trace, faulty = handled("a", "b"), handled("a", "b")
     trace.message("m2", "n1", "other")

@@ -10,7 +10,7 @@ Never starts a process.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -82,9 +82,8 @@ class Deminer:
     def propose(self, history: History) -> Iterator[Candidate]:
         """Yield the candidates of all related pairs, the most promising first."""
         self.traced = self.content = self.labels = False  # the fault-free runs are over
-        pairs = self.pairs(history)
-        yield from self._candidates(pairs, history)
-        self._tell(pairs)
+        yield from self.predict(history, None)
+        self._tell(self.pairs(history))
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield the candidates; with a run, those of pairs that it showed after its last fault, counted from that fault on."""
@@ -92,7 +91,9 @@ class Deminer:
         if after is not None:
             shown = {Spot.of(point) for point in history.profile(after.id).after}
             pairs = [pair._replace(nth_first=1) for pair in pairs if {pair.first.spot, pair.second.spot} <= shown]
-        yield from self._candidates(pairs, history)
+            yield from self._candidates([[pair] for pair in pairs], history)
+        else:
+            yield from self._candidates(_by_landing(pairs), history)
 
     # --- predictions
 
@@ -107,15 +108,18 @@ class Deminer:
         known = self._known
         return frozenset().union(*(known.read_by_recovery(run, at_ns) for run, at_ns in crashed)) if known else frozenset()
 
-    def _candidates(self, pairs: Sequence[RelatedSites], history: History) -> list[Candidate]:
-        """All pairs are tried with the first kind of crash before any is tried with the second one."""
+    def _candidates(self, groups: Iterable[Sequence[RelatedSites]], history: History) -> list[Candidate]:
+        """The candidates of groups of pairs. The most promising pair represents its group. All groups are tried with the first
+        kind of crash before any is tried with the second one."""
         read = self._read_by_recovery(history)
         found: list[tuple[int, float, Candidate]] = []
-        for pair in pairs:
-            reason, score = _why(pair, read), _promise(pair, read)
-            for turn, fault in enumerate(self._crashes(pair, history)):
-                plan = Plan((Step(pair.trigger, fault),), history.seed, self.name, reason.text)
-                found.append((turn, -score, Candidate(plan, (reason,), score - 10 * turn)))
+        for group in groups:
+            ranked = sorted(group, key=lambda pair: -_promise(pair, read))
+            best, score = ranked[0], _promise(ranked[0], read)
+            reasons = tuple(_why(pair, read) for pair in ranked)
+            for turn, fault in enumerate(self._crashes(best, history)):
+                plan = Plan((Step(best.trigger, fault),), history.seed, self.name, reasons[0].text)
+                found.append((turn, -score, Candidate(plan, reasons, score - 10 * turn)))
         return merged(candidate for *_, candidate in sorted(found, key=lambda each: each[:2]))
 
     def _crashes(self, pair: RelatedSites, history: History) -> list[Crash | Reboot | PowerLoss]:
@@ -144,6 +148,14 @@ class Deminer:
         if self._known and not (self._known.in_full and (self._known.has_contents or not self._options.content)):
             remarks.append(_NOT_IN_FULL)
         self._remarks.say(*remarks)
+
+
+def _by_landing(pairs: Sequence[RelatedSites]) -> list[list[RelatedSites]]:
+    """The pairs that would crash a node at the same operation, in groups."""
+    groups: dict[object, list[RelatedSites]] = {}
+    for pair in pairs:
+        groups.setdefault(pair.landing, []).append(pair)
+    return list(groups.values())
 
 
 def _nodes(history: History) -> tuple[str, ...]:

@@ -61,6 +61,13 @@ class RelatedSites(NamedTuple):
     nth_served: int = 0
     """Which occurrence of the second call site in its process it is, counted from the first operation of a client; 0 if the first
     operation came before that."""
+    nth_on_node: int = 0
+    """Which occurrence of the second call site on its node it is."""
+
+    @property
+    def landing(self) -> tuple[str, Spot, int]:
+        """The operation before which the node would crash. Pairs with other first operations may have the same one."""
+        return self.second.node, self.second.spot, self.nth_on_node
 
     @property
     def is_found_again(self) -> bool:
@@ -108,6 +115,7 @@ class _ObservedRun:
             serving=first >= self.origins.served_from,
             hops=pair.hops,
             nth_served=self._occurrences.count(second, self.origins.served_from - 1) if first >= self.origins.served_from else 0,
+            nth_on_node=self._occurrences.count_on_node(second),
         )
 
     def _shown(self, stored: Storage) -> Shown:

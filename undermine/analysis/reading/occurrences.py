@@ -37,6 +37,14 @@ class Occurrences:
         rows = self._rows[self._site(row)]
         return int(np.searchsorted(rows, row, side="right") - np.searchsorted(rows, since, side="right"))
 
+    def count_on_node(self, row: int) -> int:
+        """Which occurrence the row is among those of all processes of its node, also of earlier starts."""
+        process, op, stack = self._site(row)
+        processes = self._columns.processes
+        here = (other for other, each in enumerate(processes) if each.node == processes[process].node)
+        sites = (self._rows.get((other, op, stack)) for other in here)
+        return sum(int(np.searchsorted(rows, row, side="right")) for rows in sites if rows is not None)
+
     def is_only_one(self, row: int) -> bool:
         """Does its process do this operation only once?"""
         return len(self._rows[self._site(row)]) == 1
