@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,8 @@ class Figures(msgspec.Struct, frozen=True):
     not_fired_share: float
     confirm_share: float
     """The part of the time of all rounds that confirmations, controls and realism checks took."""
+    between_share: float
+    """The part of the campaign's time in which no run was under way: the tool analysed and chose."""
     experiments_per_min: float
     findings: dict[str, float]
     """By title of a believed finding: the seconds from the begin of the campaign to its first failing run."""
@@ -176,6 +178,7 @@ def figures(target: str, checkout: str, seed: int, campaign: Path) -> Figures:
             twice=twice,
             not_fired_share=share(sum(row["status"] == "not_fired" for row in proposed), len(proposed)),
             confirm_share=share(spent[True], spent[True] + spent[False]),
+            between_share=share(ended - begun - covered_s(rows), ended - begun),
             experiments_per_min=round(60 * len(proposed) / max(ended - begun, 1.0), 2),
             findings={f.title: round(first[f.runs[0]], 1) for f in store.findings() if f.believed and f.runs},
         )
@@ -188,6 +191,15 @@ def landed(store: CampaignStore, experiments: dict[int, str]) -> tuple[Counter[s
     repeats = repeating(store.folder, [one.run for one in tried])
     by_strategy = Counter(one.strategy for one in tried if one.run in experiments and one.run not in repeats)
     return by_strategy, sum(experiments.get(run, "not_fired") != "not_fired" for run in repeats)
+
+
+def covered_s(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The time in which at least one run was under way."""
+    total = until = 0.0
+    for begun, ended in sorted((row["started"], row["ended"] or row["started"]) for row in rows):
+        total += max(ended - max(begun, until), 0.0)
+        until = max(until, ended)
+    return total
 
 
 def share(part: float, of: float) -> float:
@@ -212,7 +224,7 @@ def summary(found: Sequence[Figures]) -> list[dict[str, Any]]:
                 "landings": {name: statistics.median(one.landings.get(name, 0) for one in hunts) for name in strategies},
                 **{
                     name: statistics.median(getattr(one, name) for one in hunts)
-                    for name in ("twice", "not_fired_share", "confirm_share", "experiments_per_min")
+                    for name in ("twice", "not_fired_share", "confirm_share", "between_share", "experiments_per_min")
                 },
                 "findings": statistics.median(len(one.findings) for one in hunts),
                 "first_finding_s": statistics.median(min(one.findings.values(), default=float("nan")) for one in hunts),
@@ -222,7 +234,8 @@ def summary(found: Sequence[Figures]) -> list[dict[str, Any]]:
 
 
 def shown(found: Sequence[Figures]) -> str:
-    head = ("target", "checkout", "landings", "twice", "not fired", "confirming", "experiments/min", "findings", "first after")
+    shares = ("not fired", "confirming", "between runs")
+    head = ("target", "checkout", "landings", "twice", *shares, "experiments/min", "findings", "first after")
     body = [
         (
             row["target"],
@@ -231,6 +244,7 @@ def shown(found: Sequence[Figures]) -> str:
             f"{row['twice']:g}",
             f"{row['not_fired_share']:.0%}",
             f"{row['confirm_share']:.0%}",
+            f"{row['between_share']:.0%}",
             f"{row['experiments_per_min']:.1f}",
             f"{row['findings']:g}",
             f"{row['first_finding_s']:.0f} s",
