@@ -10,7 +10,8 @@ The story of `Confirming.run`, for each symptom that is still undecided:
    tried.
 4. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
 
-Afterwards, `Confirming.shrink` runs smaller plans of the confirmed findings (`findings/shrink.py`).
+Afterwards, `Confirming.compare` runs the fault of one confirmed finding at the moment of another one with the same symptom
+(`findings/comparing.py`), and `Confirming.shrink` runs smaller plans (`findings/shrink.py`).
 
 The next re-run is computed from the campaign store. So `run` may stop between two re-runs, and a later call, or a resumed
 campaign, continues there. Meanwhile the finding is stored as undecided: suspected, to be confirmed.
@@ -21,17 +22,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Container, Sequence
+from itertools import permutations
 
 import msgspec
 
 from undermine.campaign.running import PlanRunner
 from undermine.checkers.compose import symptoms_of
+from undermine.findings.comparing import Comparison, next_comparison
 from undermine.findings.confirm import Attempt, Rerun, best, next_rerun
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
 from undermine.findings.shrink import Shrunk
 from undermine.findings.windows import Position
 from undermine.inject.compile import unsupported
-from undermine.model.finding import Finding
+from undermine.model.finding import Finding, LandedRun
 from undermine.model.plan import Plan
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
@@ -75,6 +78,32 @@ class Confirming:
         """Confirm or refute every suspicion so far, however long it takes; return all findings."""
         return self._confirm(lambda: True)
 
+    def compare(self) -> tuple[Finding, ...]:
+        """Find out which confirmed findings with one symptom have one cause; return all findings, with these joined."""
+        suspected = self._suspicions()
+        while todo := self._next_comparison(suspected):
+            one, other = todo.fault_of.finding, todo.moment_of.finding
+            self._tell("comparing", f"{todo.plan}, as for {one.id}", other, round=RoundKind.COMPARE.value)
+            self._run(RoundKind.COMPARE, todo.plan)
+            suspected = self._suspicions()
+            for gone, kept in permutations((one, other)):
+                if not _named(suspected, gone.name):
+                    self._tell("joined", f"has one cause with {kept.id}", gone)
+        return self._store_findings(suspected)
+
+    def _next_comparison(self, suspected: Sequence[Suspicion]) -> Comparison | None:
+        confirmed = [each for each in suspected if self._is_confirmed(each)]
+        made: dict[str, list[LandedRun]] = {}
+        for run in self._store.landed_runs():
+            if run.kind is RoundKind.COMPARE:
+                made.setdefault(run.plan_id, []).append(run)
+        return next_comparison(confirmed, lambda plan: made.get(plan.id, ()), self._config.node_roles)
+
+    def _is_confirmed(self, suspicion: Suspicion) -> bool:
+        """Is it decided, and a bug?"""
+        finding = suspicion.finding
+        return finding.confirmed and not finding.ruled_out and not self._next_rerun(suspicion)
+
     def shrink(self) -> tuple[Finding, ...]:
         """Run smaller plans of the confirmed findings, one finding after the other, until nothing smaller is left to try or the
         time for it is over; return all findings."""
@@ -98,9 +127,8 @@ class Confirming:
 
     def _shrunk(self, suspicion: Suspicion) -> Shrunk | None:
         """The smallest plan so far of a confirmed finding."""
-        finding = suspicion.finding
-        decided = finding.confirmed and not finding.ruled_out and not self._next_rerun(suspicion)
-        return suspicion.shrunk(self._config.hunt.confirm) if suspicion.shrunk and decided and self._config.hunt.confirm else None
+        wanted = self._config.hunt.confirm
+        return suspicion.shrunk(wanted) if suspicion.shrunk and wanted and self._is_confirmed(suspicion) else None
 
     def _confirm(self, may: Callable[[], bool]) -> tuple[Finding, ...]:
         """Make re-runs until everything is decided, or `may`, which is asked before each of them, says no.

@@ -32,7 +32,7 @@ from undermine.model.finding import landings
 from undermine.model.plan import At, Step, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
 from undermine.model.predictions.landings import COUNTED_KEYS
-from undermine.model.rounds import RoundKind
+from undermine.model.rounds import SEQUELS, RoundKind
 from undermine.model.run import Conditions, Moment, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
 from undermine.run.engine import Engine
@@ -41,7 +41,7 @@ from undermine.store.fired import FiredStep
 from undermine.store.rundir import RunDir, load_record, load_view, read_history, save_record, tidy
 
 ATTEMPTS_MAX = 3
-_PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.SHRINK, RoundKind.REPLAY)
+_PATIENT = (RoundKind.CONFIRM, RoundKind.CONTROL, *SEQUELS, RoundKind.REPLAY)
 """The kinds of re-runs that get the long wait."""
 LEARNT_FROM = (RoundKind.BASELINE, RoundKind.BENIGN)
 """The kinds of runs that strategies learn from."""

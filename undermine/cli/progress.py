@@ -37,6 +37,7 @@ _LINES = (
     "flaky",
     "not reproduced",
     "dropped",
+    "joined",
     "shrunk",
 )
 """Kinds of news that are printed as a line if there is no terminal."""
@@ -48,6 +49,8 @@ _DECISIONS = {
     "flaky": "dim",
     "not reproduced": "dim",
     "dropped": "dim",
+    "comparing": "bold red",
+    "joined": "dim",
     "shrinking": "bold red",
     "shrunk": "bold red",
 }

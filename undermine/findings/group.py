@@ -33,7 +33,7 @@ from undermine.model.faults import fault_kind
 from undermine.model.finding import WHEN, FailingFrame, Finding, LandedRun, ShownSymptom, Variant, named
 from undermine.model.plan import Plan, describe_trigger
 from undermine.model.point import PHASE, Point, is_standard
-from undermine.model.rounds import RoundKind
+from undermine.model.rounds import SEQUELS, RoundKind
 from undermine.model.run import Rank, Symptom, Verdict
 
 VARIANTS_MAX = 12
@@ -169,6 +169,14 @@ class _Grouping:
         for group in joined:
             group.runs.append(run.run)
 
+    def compare(self, run: LandedRun) -> None:
+        """Note for each known symptom of the run that its fault did this harm at its operation, too. It begins no group."""
+        operation = self._operation(run)
+        for group in filter(None, (self._found(symptom, run) for symptom in run.symptoms)):
+            if operation and group.circumstances:
+                group.operations.add(operation)
+                group.runs.append(run.run)
+
     def _groups_of_rerun(self, run: LandedRun) -> list[_Group]:
         group, first = self._by_plan.get(run.plan_id, (None, run))
         if group and fired_alike(run, first):  # else it may be another bug
@@ -191,15 +199,8 @@ class _Grouping:
         return joined
 
     def _operation(self, run: LandedRun) -> _Operation | None:
-        """The operation that the only fault of a run hit; None if it hit several, or none with a call stack in the target.
-
-        A stack without a frame of the target is the same for operations that have nothing in common.
-        """
-        if len(run.landed) != 1:
-            return None
-        ((_, point),) = run.landed
-        role, stack, loc = (point.get(key) for key in ("role", "stack", "loc"))
-        return (harmed(run, self._roles), role, stack) if stack and not is_standard(loc) else None
+        point = operation_hit(run)
+        return (harmed(run, self._roles), point.get("role"), point.get("stack")) if point else None
 
     def _found(self, symptom: Symptom, run: LandedRun) -> _Group | None:
         """The group that this symptom of the run belongs to."""
@@ -250,7 +251,9 @@ class _Grouping:
 def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str, str], windows: Windows) -> list[_Group]:
     grouping = _Grouping(ruled_out, roles, windows)
     for run in runs:
-        if run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SHRINK):
+        if run.symptoms and run.kind is RoundKind.COMPARE:
+            grouping.compare(run)
+        elif run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SHRINK):
             grouping.add(run)
     return grouping.end()
 
@@ -312,7 +315,7 @@ def suspicions(
     """
     reruns = Reruns(runs, lacking)
     names = roles or {}
-    failing = [run for run in runs if run.symptoms and run.kind is not RoundKind.SHRINK]
+    failing = [run for run in runs if run.symptoms and run.kind not in SEQUELS]
     windows = Windows(order, failing, harmless, lambda run: all_circumstances(run, names))
     taken = {key_of(name): number for name, number in (numbers or {}).items()}
     ruled_out: set[str] = set()
@@ -495,6 +498,17 @@ def kinds(run: LandedRun) -> tuple[str, ...]:
     """The kinds of the faults that fired."""
     steps = [run.plan.steps[step] for step, _ in run.landed] or run.plan.steps
     return tuple(dict.fromkeys(fault_kind(step.fault) for step in steps))
+
+
+def operation_hit(run: LandedRun) -> Point | None:
+    """The operation that the only fault of a run hit; None if it hit several, or none with a call stack in the target.
+
+    A stack without a frame of the target is the same for operations that have nothing in common.
+    """
+    if len(run.landed) != 1:
+        return None
+    ((_, point),) = run.landed
+    return point if point.get("stack") and not is_standard(point.get("loc")) else None
 
 
 def site(run: LandedRun) -> str:

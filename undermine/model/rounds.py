@@ -22,6 +22,8 @@ class RoundKind(StrEnum):
     """The same moments without the faults."""
     REALISM = "realism"
     """The same moments with a slow device in place of the delays."""
+    COMPARE = "compare"
+    """The fault of one confirmed finding at the moment of another one with the same symptom."""
     SHRINK = "shrink"
     """Smaller plans for a confirmed finding."""
     REPLAY = "replay"
@@ -30,5 +32,7 @@ class RoundKind(StrEnum):
 
 RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
 """The rounds that decide about a suspicion."""
-REPEATS = (*RERUNS, RoundKind.SHRINK)
-"""The rounds that run the plans of findings again, whole or in part."""
+SEQUELS = (RoundKind.COMPARE, RoundKind.SHRINK)
+"""The rounds that follow a confirmation. Their runs begin no finding."""
+REPEATS = (*RERUNS, *SEQUELS)
+"""The rounds that run the plans of findings again, whole, in part or with another fault."""

@@ -19,6 +19,7 @@ _WHAT_FOR = {
     RoundKind.CONFIRM: "confirmation",
     RoundKind.CONTROL: "control",
     RoundKind.REALISM: "slow device",
+    RoundKind.COMPARE: "comparison",
     RoundKind.SHRINK: "smaller plan",
     RoundKind.REPLAY: "replay",
 }

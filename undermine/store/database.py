@@ -22,7 +22,7 @@ from undermine.model.finding import Finding, LandedRun, Landing, landings
 from undermine.model.plan import Lasted, Plan
 from undermine.model.predictions.candidate import Reason
 from undermine.model.predictions.landings import LandedStep, Tried
-from undermine.model.rounds import REPEATS, RERUNS, RoundKind
+from undermine.model.rounds import REPEATS, RERUNS, SEQUELS, RoundKind
 from undermine.model.run import RunRecord, SlowOp, Symptom, Verdict
 from undermine.protocols import Dropped, PastRun, PointSeen
 from undermine.store.fired import FiredStep, put_fired
@@ -37,7 +37,7 @@ _ODD_SQL = (  # the checker of logs passed the run but gave evidence
 )
 _STATUS_SQL = "CASE WHEN s.covered THEN 'fired' ELSE x.status END"
 """The status of a slot. All steps of a covered plan landed, though later steps of the covering run may not have fired."""
-_BY_KIND = (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SURVEY, RoundKind.SHRINK)
+_BY_KIND = (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SURVEY, *SEQUELS)
 """The rounds whose runs are counted by their kind."""
 
 
@@ -379,8 +379,8 @@ class CampaignStore(ShownPoints):
         return out
 
     def status_counts(self) -> dict[str, int]:
-        """The number of runs by status. Fault-free and benign runs, controls, surveys, realism checks and smaller plans are
-        counted under their kind."""
+        """The number of runs by status. Fault-free and benign runs, controls, surveys, realism checks, comparisons and smaller
+        plans are counted under their kind."""
         rows = self._all(
             f"SELECT CASE WHEN kind IN ({', '.join('?' * len(_BY_KIND))}) AND status != 'broken' THEN kind "
             "WHEN status != 'fired' THEN status WHEN kind = ? THEN 'fault-free' WHEN kind = ? THEN 'benign' ELSE status END "
