@@ -129,6 +129,22 @@ def test_the_reasons_of_all_strategies_belong_to_the_run_that_landed_there(engin
     assert found == [("a", "under a lock", LOCK.evidence), ("b", "between two copies", ())]
 
 
+def test_a_finding_has_the_reasons_of_plans_that_wait_for_a_later_turn(engine, store) -> None:
+    waits = Predicts("b", *several(50), crash(SPOT))
+    limits = Limits(budget_s=3600, runs_max=8, jobs=1)
+    (finding,) = campaign(engine, store, [Whole("a", crash(WRITE)), waits], picks=hurts).run(limits)
+    assert [(reason.strategy, reason.text) for reason in finding.reasons] == [("b", "under a lock")]
+
+
+def test_plans_of_other_strategies_wait_for_a_session_of_theirs(engine, store) -> None:
+    few = Limits(budget_s=3600, runs_max=3, jobs=1)
+    campaign(engine, store, [Fixed("a", *several(10))]).run(few)
+    campaign(engine, store, [Fixed("b", *(crash(point(loc=f"app:g{n}#1")) for n in range(10)))]).run(few)
+    assert (engine.runner.strategies.count("a"), engine.runner.strategies.count("b")) == (3, 3)
+    campaign(engine, store, [Fixed("a", *several(10))]).run(ENDLESS)
+    assert (engine.runner.strategies.count("a"), engine.runner.strategies.count("b")) == (10, 3)
+
+
 def test_the_reason_of_a_candidate_is_the_why_of_its_plan(engine, store) -> None:
     campaign(engine, store, [Predicts("a", crash())]).run(ENDLESS)
     assert results(store, "a")[0].plan.why == "under a lock"

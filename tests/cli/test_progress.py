@@ -171,6 +171,11 @@ def test_without_a_terminal_re_runs_are_lines_only_when_they_are_over(lines: Cal
     assert lines(decided("confirming", "confirming 1/3")) == []
 
 
+def test_a_failing_run_names_all_its_symptoms_the_worst_first(lines: Callable[..., list[str]]) -> None:
+    (line,) = lines(done("job lost", symptoms=("exit 0", "job lost", "", "exit 0")))
+    assert line.endswith("=> job lost; exit 0")
+
+
 def test_a_fault_free_run_that_failed_says_so(lines: Callable[..., list[str]]) -> None:
     failed = {"round": "baseline", "symptoms": ("lost write",)}
     (line,) = lines(done(**failed))

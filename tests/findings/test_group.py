@@ -97,8 +97,37 @@ def test_a_symptom_that_a_confirmation_showed_is_another_bug_where_a_fault_hits_
         outcome(1, "random", "lost", plan(1)),
         outcome(2, "confirm", "hung", plan(1)),
         outcome(3, "exhaustive", "hung", plan(9, at=point(loc="app.other:call#1"))),
+        outcome(4, "confirm", "lost", plan(1)),
     )
-    assert (lost.runs, hung.runs) == ((1, 2), (3,))
+    assert (lost.runs, hung.runs) == ((1, 2, 4), (3,))
+
+
+def test_a_milder_symptom_confirms_nothing_and_is_a_suspicion_of_its_own() -> None:
+    lost, ends = grouped(
+        outcome(1, "random", "lost + exit 0", plan(1)),
+        outcome(2, "confirm", "exit 0", plan(1)),
+        outcome(3, "confirm", "exit 0", plan(1)),
+    )
+    assert (lost.symptom, lost.rate, lost.believed) == ("lost", "0/2", False)
+    assert (ends.symptom, ends.rate, ends.believed) == ("exit 0", "2/2, no control", True)
+
+
+def test_a_milder_symptom_that_only_re_runs_show_is_a_suspicion_from_the_first_of_them_on() -> None:
+    rows = [
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "exit 0", plan(1)),
+        outcome(3, "confirm", "exit 0", plan(1)),
+    ]
+    lost, ends = grouped(*rows)
+    assert (lost.rate, lost.believed) == ("0/2", False)
+    assert (ends.symptom, ends.runs, ends.rate, ends.strategies) == ("exit 0", (2, 3), "1/1, no control", ("random",))
+    (again,) = grouped(*rows, outcome(4, "confirm", "lost", plan(1)))
+    assert (again.symptom, again.rate) == ("lost", "1/3, no control")
+
+
+def test_a_worse_symptom_confirms_a_milder_one_and_titles_it() -> None:
+    (ends,) = grouped(outcome(1, "random", "exit 0", plan(1)), outcome(2, "confirm", "lost", plan(1)))
+    assert (ends.symptom, ends.title, ends.rate) == ("exit 0", "lost", "1/1, no control")
 
 
 def test_what_a_re_run_shows_that_fired_elsewhere_is_a_finding_once_a_strategy_sees_it() -> None:
@@ -404,6 +433,25 @@ def test_the_worst_verdict_is_the_title_and_every_symptom_has_its_rate() -> None
     assert [verdict.checker for verdict in found.verdicts] == ["liveness", "exits"]
     assert found.main_verdict == found.verdicts[0]
     assert found.symptom_rates == ("recovery of n1: 1/2", "exit of n1: 2/2")
+
+
+def test_a_symptom_that_only_other_plans_showed_is_listed_with_their_number() -> None:
+    (lost,) = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "confirm", "lost", plan(1)),
+        outcome(3, "random", "lost + doubled", plan(2)),
+        outcome(4, "random", "lost + doubled", plan(3)),
+    )
+    assert lost.symptom_rates == ("lost: 1/1", "doubled: with other plans, in 2 runs")
+
+
+def test_a_symptom_with_a_finding_of_its_own_is_not_listed_in_another_one() -> None:
+    lost, doubled = grouped(
+        outcome(1, "random", "lost", plan(1)),
+        outcome(2, "random", "lost + doubled", plan(2)),
+        outcome(3, "random", "doubled", plan(3)),
+    )
+    assert (lost.symptom_rates, doubled.symptom) == ((), "doubled")
 
 
 def test_a_run_belongs_to_its_first_symptom_and_not_to_a_lesser_one_that_another_run_showed() -> None:

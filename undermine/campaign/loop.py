@@ -4,7 +4,7 @@ The story of `Campaign.run`:
 
 1. Open the campaign store. A run that was under way when the tool died is `broken`; its plan is run again.
 2. Prepare: fault-free runs and benign runs. If no fault-free run passes, stop: no later finding could be believed.
-3. Finish the plans that an earlier session stored but did not run.
+3. Finish the re-runs that an earlier session stored but did not run. Its other plans wait for the turn of their strategy.
 4. Every strategy proposes plans from history. Policies prune the plans; a round is stored *before* it runs.
 5. Strategies take turns (`turns.py`): the one that finds most in a second runs its next plans, or proposes more. Every strategy
    gets one turn.
@@ -139,7 +139,7 @@ class Campaign:
         self.preparing.run()
         self._measure()
         self._tell_changed()
-        self._finish_open(limits, allowance)
+        self._finish_open()
         self.confirming.run()
         self._first_rounds(limits.jobs)
         for line in self._forecast_of_session(msgspec.structs.replace(limits, budget_s=allowance.left_s)).words:
@@ -382,17 +382,15 @@ class Campaign:
 
     # --- runs
 
-    def _finish_open(self, limits: Limits, allowance: Allowance) -> None:
-        """Run plans that an earlier session stored, in order. Plans of this session's strategies wait for their turn."""
-        own_names = {strategy.name for strategy in self._strategies}
+    def _finish_open(self) -> None:
+        """Run the re-runs and fault-free runs that an earlier session stored, in order. Plans of strategies wait for their turn,
+        or for a session with their strategy."""
         rounds: dict[int, list[Slot]] = {}
         for slot in self._store.open_slots():
-            rounds.setdefault(slot.round_index, []).append(slot)
+            if slot.kind is not RoundKind.STRATEGY:
+                rounds.setdefault(slot.round_index, []).append(slot)
         for slots in rounds.values():
-            if slots[0].kind is not RoundKind.STRATEGY:
-                self.plan_runner.run_alone(slots)
-            elif slots[0].strategy not in own_names:
-                self._run_some(slots, limits, allowance)
+            self.plan_runner.run_alone(slots)
 
     def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
         """Run plans of one round, `jobs` at a time, until one shows a new symptom, which is confirmed before more plans run if
@@ -417,6 +415,7 @@ class Campaign:
         results = [self._repeat(judged) if judged and judged.noisy else judged for judged in results]
         self._spend([judged.slot for judged in results if judged] or [slots[0]], time.monotonic() - begun)
         if any(judged and judged.symptom for judged in results):
+            self._uncovered(self._store.open_slots(kind=RoundKind.STRATEGY, tried=False))  # a finding has the reasons of all
             self.confirming.run()
 
     def _repeat(self, noisy: JudgedRun) -> JudgedRun:

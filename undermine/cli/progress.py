@@ -81,7 +81,7 @@ def _print_line(out: Console, board: Board, news: Notice) -> None:
         if grown := growth_words(before, board.coverage):
             text += f" (new: {grown})"
         if symptom:
-            text += f" => {symptom}"
+            text += f" => {'; '.join((symptom, *_lesser_symptoms(news)))}"
     elif news.kind == "coverage":
         text = f"{news.text}: {coverage_words(board.coverage)}"
     if news.kind in _LINES:
@@ -92,6 +92,12 @@ def _symptom(news: Notice) -> str:
     """The symptom that a run failed with; "" if it passed. A fault-free run has none that a finding is made of, but may fail."""
     is_fault_free = news.data.get("round") == RoundKind.BASELINE.value
     return str(news.data["symptom"] or "; ".join(news.data.get("symptoms", ()) if is_fault_free else ()))
+
+
+def _lesser_symptoms(news: Notice) -> list[str]:
+    """The other symptoms of a run with a fault."""
+    worst = news.data["symptom"]
+    return list(dict.fromkeys(each for each in news.data.get("symptoms", ()) if worst and each not in ("", worst)))
 
 
 class Board:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from undermine import target_files
 from undermine.config.schema import Config
 from undermine.exchange.manifest import EVIDENCE
-from undermine.model.finding import Finding, Landing
+from undermine.model.finding import Finding, Landing, ShownSymptom
 from undermine.model.run import Verdict
 from undermine.store.rundir import RunDir
 
@@ -75,6 +76,9 @@ def without_paths(finding: Finding, config: Config, run: Path) -> Finding:
     def clean(text: str) -> str:
         return _replace_paths(text.encode(errors="replace"), config, run).decode()
 
+    def cleaned(symptoms: Iterable[ShownSymptom]) -> tuple[ShownSymptom, ...]:
+        return tuple(msgspec.structs.replace(shown, text=clean(shown.text)) for shown in symptoms)
+
     verdicts = tuple(
         msgspec.structs.replace(v, text=clean(v.text), symptom=clean(v.symptom), evidence=tuple(map(clean, v.evidence)))
         for v in finding.verdicts
@@ -83,7 +87,8 @@ def without_paths(finding: Finding, config: Config, run: Path) -> Finding:
         finding,
         title=clean(finding.title),
         symptom=clean(finding.symptom),
-        symptoms=tuple(msgspec.structs.replace(shown, text=clean(shown.text)) for shown in finding.symptoms),
+        symptoms=cleaned(finding.symptoms),
+        shown_elsewhere=cleaned(finding.shown_elsewhere),
         verdicts=verdicts,
         suppressed="",
     )

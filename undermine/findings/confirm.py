@@ -93,9 +93,9 @@ class Reruns:
                 self._experiments.setdefault(run.plan_id, run)
 
     def attempt(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Attempt:
-        """The results of the plan that failed in run `first`. `shows` says whether a run, with the fault or without it, is a hit
-        of the suspicion."""
-        again = self._made.get((RoundKind.CONFIRM, first.plan_id), [])
+        """The results of the plan that failed in run `first`, which may be a re-run itself. `shows` says whether a run, with the
+        fault or without it, is a hit of the suspicion."""
+        again = [run for run in self._made.get((RoundKind.CONFIRM, first.plan_id), []) if run.run > first.run]
         control = self._made.get((RoundKind.CONTROL, first.plan.control.id), []) if first.plan.steps else []
         counted = tuple(run for run in again if fired_alike(run, first) and (shows(run) or lasted_alike(run, first)))
         held = [run for run in control if _counts(run, first, shows)]

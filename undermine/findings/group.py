@@ -132,16 +132,17 @@ def _names(run: LandedRun) -> list[str]:
 
 
 class _Grouping:
-    """Groups runs by symptom, circumstances and window. `ruled_out` has the keys of groups whose findings are ruled out. `roles`
-    has the role of each node.
+    """Groups runs by symptom, circumstances and window. `ruled_out` has the keys of groups whose findings are ruled out, and
+    `replaced` of those whose re-runs showed only milder symptoms. `roles` has the role of each node.
 
     A run with several faults joins a group whose circumstances are part of its own. A re-run with another symptom belongs to the
     finding that its plan caused first. A later run with that other symptom does too, if its fault hit a site of this finding and
     the finding isn't ruled out; elsewhere it may be another bug.
     """
 
-    def __init__(self, ruled_out: Set[str], roles: Mapping[str, str], windows: Windows) -> None:
+    def __init__(self, ruled_out: Set[str], replaced: Set[str], roles: Mapping[str, str], windows: Windows) -> None:
         self._ruled_out = ruled_out
+        self._replaced = replaced
         self._roles = roles
         self._windows = windows
         self._by_symptom: dict[str, list[_Group]] = {}
@@ -180,6 +181,8 @@ class _Grouping:
     def _groups_of_rerun(self, run: LandedRun) -> list[_Group]:
         group, first = self._by_plan.get(run.plan_id, (None, run))
         if group and fired_alike(run, first):  # else it may be another bug
+            if group.key in self._replaced:
+                return self._groups_of_experiment(msgspec.structs.replace(run, strategy=first.strategy))
             for symptom in run.symptoms:
                 if not self._found(symptom, run):
                     self._also_shown.setdefault(template(symptom.text), []).append(group)
@@ -245,11 +248,13 @@ class _Grouping:
         return joined
 
     def _is_ruled_out(self, group: _Group) -> bool:
-        return group.key in self._ruled_out
+        return group.key in self._ruled_out or group.key in self._replaced
 
 
-def _grouped(runs: Sequence[LandedRun], ruled_out: Set[str], roles: Mapping[str, str], windows: Windows) -> list[_Group]:
-    grouping = _Grouping(ruled_out, roles, windows)
+def _grouped(
+    runs: Sequence[LandedRun], ruled_out: Set[str], replaced: Set[str], roles: Mapping[str, str], windows: Windows
+) -> list[_Group]:
+    grouping = _Grouping(ruled_out, replaced, roles, windows)
     for run in runs:
         if run.symptoms and run.kind is RoundKind.COMPARE:
             grouping.compare(run)
@@ -267,7 +272,10 @@ class _Sought:
         self._others = claimed - {self._own}
 
     def is_others(self, symptom: Symptom) -> bool:
-        return template(symptom.text) in self._others
+        return self.is_others_name(template(symptom.text))
+
+    def is_others_name(self, name: str) -> bool:
+        return name in self._others
 
     def is_own(self, symptom: Symptom) -> bool:
         return template(symptom.text) == self._own
@@ -277,14 +285,17 @@ class _Sought:
         return any(map(self.is_own, run.symptoms))
 
     def shown_by(self, run: LandedRun) -> bool:
-        """Does the run show this symptom, or has it a first symptom that isn't another finding's? Then its cause is the same.
+        """Does the run show this symptom, or has it a first symptom that is as bad and isn't another finding's? Then its cause is
+        the same. A milder symptom doesn't show that this one came back.
 
         A disagreement is only learnt, and may be normal after such a fault. So it stands for no symptom of another kind.
         """
         return self.is_in(run) or any(map(self._stands_for_own, run.symptoms[:1]))
 
     def _stands_for_own(self, first: Symptom) -> bool:
-        return not self.is_others(first) and (first.rank is self._rank or first.rank is not Rank.DISAGREEMENT)
+        if self.is_others(first) or first.rank.order > self._rank.order:
+            return False
+        return first.rank is self._rank or first.rank is not Rank.DISAGREEMENT
 
     def worst(self, run: LandedRun) -> Symptom:
         """The worst symptom of a failing run, preferably one that isn't another finding's."""
@@ -319,14 +330,23 @@ def suspicions(
     windows = Windows(order, failing, harmless, lambda run: all_circumstances(run, names))
     taken = {key_of(name): number for name, number in (numbers or {}).items()}
     ruled_out: set[str] = set()
+    replaced: set[str] = set()
     passed = cache(lambda: frozenset(run.plan_id for run in harmless()))
     while True:
-        groups = _grouped(runs, ruled_out, names, windows)
+        groups = _grouped(runs, ruled_out, replaced, names, windows)
         found = _suspicions(groups, reruns, verdicts_of, taken, fault_free, suppression_of, passed)
-        more = {group.key for group, each in zip(groups, found, strict=True) if each.finding.ruled_out} - ruled_out
-        if not more:
+        no_more = {group.key for group, each in zip(groups, found, strict=True) if each.finding.ruled_out} - ruled_out
+        milder = {group.key for group, each in zip(groups, found, strict=True) if _is_replaced(each)} - replaced - no_more
+        if not no_more and not milder:
             return tuple(sorted(map(_likened(found), found), key=lambda suspicion: int(suspicion.finding.id[1:])))
-        ruled_out |= more
+        ruled_out |= no_more
+        replaced |= milder
+
+
+def _is_replaced(suspicion: Suspicion) -> bool:
+    """Did no re-run show the symptom so far, but some a milder one? Then that one is a suspicion, too."""
+    attempts = suspicion.attempts
+    return not any(attempt.again.hits for attempt in attempts) and any(run.symptoms for a in attempts for run in a.counted)
 
 
 def _likened(found: Sequence[Suspicion]) -> Callable[[Suspicion], Suspicion]:
@@ -452,6 +472,7 @@ def _finding(number: int, group: _Group, attempt: Attempt, sought: _Sought, verd
         lasted=shown.lasted,
         realism=attempt.realism,
         symptoms=tuple(_symptoms(attempt)),
+        shown_elsewhere=tuple(_shown_elsewhere(group, attempt, sought)),
     )
 
 
@@ -466,13 +487,29 @@ def _shown_by(attempt: Attempt, sought: _Sought) -> LandedRun:
 
 def _symptoms(attempt: Attempt) -> list[ShownSymptom]:
     """The symptoms that runs of the plan showed, worst first, and in how many re-runs each came back."""
+    return _ranked((attempt.first, *attempt.counted), _times_shown(attempt.counted))
+
+
+def _shown_elsewhere(group: _Group, attempt: Attempt, sought: _Sought) -> list[ShownSymptom]:
+    """The symptoms of the group's other plans that no run of this plan showed and that are no findings of their own."""
+    own = {name for run in (attempt.first, *attempt.counted) for name in _names(run)}
+    shown = _ranked(group.experiments, _times_shown(group.experiments))
+    return [one for one in shown if template(one.text) not in own and not sought.is_others_name(template(one.text))]
+
+
+def _times_shown(runs: Iterable[LandedRun]) -> Counter[str]:
+    """In how many of the runs each symptom came."""
+    return Counter(name for run in runs for name in set(_names(run)))
+
+
+def _ranked(runs: Iterable[LandedRun], times: Mapping[str, int]) -> list[ShownSymptom]:
+    """Each symptom of the runs, worst first, with its number of `times`."""
     found: dict[str, Symptom] = {}
-    for run in (attempt.first, *attempt.counted):
+    for run in runs:
         for symptom in run.symptoms:
             found.setdefault(template(symptom.text), symptom)
-    hits = Counter(name for run in attempt.counted for name in set(_names(run)))
     by_rank = sorted(found.items(), key=lambda item: item[1].rank.order)
-    return [ShownSymptom(symptom.text, hits[name]) for name, symptom in by_rank]
+    return [ShownSymptom(symptom.text, times.get(name, 0)) for name, symptom in by_rank]
 
 
 def _frames(group: _Group, sought: _Sought) -> tuple[FailingFrame, ...]:

@@ -70,6 +70,10 @@ def named(symptom: str, when: str) -> str:
     return f"{symptom}{WHEN}{when}" if when else symptom
 
 
+def _runs(number: int) -> str:
+    return f"{number} run" if number == 1 else f"{number} runs"
+
+
 class ShownSymptom(msgspec.Struct, frozen=True):
     """One symptom of a finding's plan, and in how many of the re-runs that count it came back."""
 
@@ -84,7 +88,7 @@ class FailingFrame(msgspec.Struct, frozen=True):
     runs: int = 1
 
     def __str__(self) -> str:
-        return f"{self.frame} ({self.runs} {'run' if self.runs == 1 else 'runs'})"
+        return f"{self.frame} ({_runs(self.runs)})"
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -155,6 +159,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Why strategies predicted that a fault hurts there, whichever of them ran the plan."""
     symptoms: tuple[ShownSymptom, ...] = ()
     """Everything that runs of the plan showed, worst first; none in older campaigns."""
+    shown_elsewhere: tuple[ShownSymptom, ...] = ()
+    """Symptoms that only runs of other plans showed beside the finding's own, worst first. `hits` is the number of these runs."""
     when: str = ""
     """The circumstances of its runs, such as `a worker stops`; "" if it is not a broken promise. Failing runs with the same
     symptom in other circumstances are another finding."""
@@ -190,9 +196,11 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def symptom_rates(self) -> tuple[str, ...]:
         """Each symptom with its rate, such as `acknowledged put lost: 3/3`, if there are several."""
-        if len(self.symptoms) < 2:
+        if len(self.symptoms) + len(self.shown_elsewhere) < 2:
             return ()
-        return tuple(f"{shown.text}: {shown.hits}/{self.tries}" if self.tries else shown.text for shown in self.symptoms)
+        own = (f"{shown.text}: {shown.hits}/{self.tries}" if self.tries else shown.text for shown in self.symptoms)
+        others = (f"{shown.text}: with other plans, in {_runs(shown.hits)}" for shown in self.shown_elsewhere)
+        return (*own, *others)
 
     @property
     def confirmed(self) -> bool:
