@@ -199,6 +199,24 @@ def test_as_a_next_step_it_counts_from_the_fault_before() -> None:
     assert all(each.plan.steps[0].trigger.first.nth == 1 for each in found)  # type: ignore[union-attr]
 
 
+def test_as_a_next_step_it_also_crashes_between_operations_that_only_recovery_does() -> None:
+    """After the fault at 50 ms, recovery writes b once more, and then c and d."""
+    recovered = handled("a", "b")
+    recovered.now = max(recovered.now, 50 * MS)
+    recovered.message("m2", "n1", "recover")
+    stored(recovered, "b", "c", "d")
+    given = told(handled("a", "b"), faulty=recovered, shown=tuple(recovered.points()))
+    run = PastRun(7, 0, 0, Plan(), "fired", failed=False)
+    strategy = Deminer()
+    found = {sites(each.plan): each.plan.steps[0].trigger for each in strategy.predict(given, run)}
+    assert ("app:write_a#1", "app:write_b#1") in found
+    trigger = found["app:write_c#1", "app:write_d#1"]
+    assert isinstance(trigger, Then)
+    assert (trigger.first.nth, trigger.second.nth, trigger.same) == (1, 1, "process")
+    before = msgspec.structs.replace(given, profile=lambda _: Profile(after=frozenset(handled("a", "b").points())))
+    assert {sites(each.plan) for each in Deminer().predict(before, run)} == {("app:write_a#1", "app:write_b#1")}
+
+
 def test_it_says_once_what_is_related_and_why() -> None:
     strategy = Deminer(Deminer.Options(content=False))
     list(strategy.propose(told(handled("a", "b", "c"))))

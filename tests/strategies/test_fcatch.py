@@ -17,7 +17,7 @@ from undermine.model.faults import Crash, Drop, Error, Reboot, nodes_of
 from undermine.model.plan import At, Plan, Then, final_at, point_at
 from undermine.model.point import client_point
 from undermine.model.predictions.candidate import Candidate
-from undermine.protocols import Dropped, History, PastRun
+from undermine.protocols import Dropped, History, PastRun, Profile
 from undermine.strategies.fcatch import Fcatch
 from undermine.strategies.observed_conflicts import NO_FAULT
 from undermine.testing import CAPABILITIES, history
@@ -26,9 +26,9 @@ FAULT_FREE, FAULTY = 1, 2
 PUT = client_point("put", "n1")
 
 
-def waiting(limit_ns: int = 0) -> Trace:
+def waiting(limit_ns: int = 0, trace: Trace | None = None) -> Trace:
     """n1 handles a request of m3, waits, and a message of m2 ends the wait."""
-    trace = Trace()
+    trace = trace or Trace()
     trace.did("file.read", "load", node="m2")
     trace.message("m3", "n1", "ask")
     wait = trace.did("event.wait", "wait", resource="e@1", size=limit_ns)
@@ -63,7 +63,8 @@ def crashed(*, late: bool = False) -> Trace:
 def told(
     trace: Trace, faulty: Trace | None = None, runs: tuple[PastRun, ...] = (), limits: FaultLimits | None = None
 ) -> History:
-    given = history([*trace.points(), PUT], runs, settled=frozenset(run.plan.id for run in runs), limits=limits)
+    points = dict.fromkeys([*trace.points(), *(faulty.points() if faulty else ()), PUT])
+    given = history([*points], runs, settled=frozenset(run.plan.id for run in runs), limits=limits)
     return msgspec.structs.replace(
         given,
         fault_free=(FAULT_FREE,),
@@ -186,6 +187,18 @@ def test_a_message_that_another_node_waits_for_is_lost_in_three_ways() -> None:
     assert [type(plan.steps[0].fault) for plan in plans] == [Crash, Error, Drop]
     assert {point_at(plan.steps[0].trigger).get("loc") for plan in plans} == {"app:report#1"}
     assert plans[0].why == "n1 waits for this message without a time limit"
+
+
+@pytest.mark.parametrize(("since", "found"), [(60, {"app:report#1"}), (10, set())])
+def test_as_a_next_step_it_also_loses_messages_that_only_recovery_waits_for(since: int, found: set[str]) -> None:
+    """The run's last fault is at 50 ms."""
+    recovered = storing()
+    recovered.now = since
+    recovered = waiting(trace=recovered)
+    after = frozenset(recovered.points())
+    given = msgspec.structs.replace(told(storing(), recovered), profile=lambda _: Profile(after=after))
+    candidates = list(Fcatch().predict(given, PastRun(7, 0, 0, Plan(), "fired", failed=False)))
+    assert {point_at(each.plan.steps[0].trigger).get("loc") for each in candidates} == found
 
 
 def test_a_plan_that_a_rule_drops_names_the_rule() -> None:

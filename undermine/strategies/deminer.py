@@ -89,11 +89,18 @@ class Deminer:
         """Yield the candidates; with a run, those of pairs that it showed after its last fault, counted from that fault on."""
         pairs = self.pairs(history)
         if after is not None:
-            shown = {Spot.of(point) for point in history.profile(after.id).after}
-            pairs = [pair._replace(nth_first=1) for pair in pairs if {pair.first.spot, pair.second.spot} <= shown]
-            yield from self._candidates([[pair] for pair in pairs], history)
+            yield from self._candidates([[pair] for pair in self._pairs_after(after, pairs, history)], history)
         else:
             yield from self._candidates(_by_landing(pairs), history)
+
+    def _pairs_after(self, after: PastRun, pairs: Sequence[RelatedSites], history: History) -> list[RelatedSites]:
+        """The known pairs that came again after the last fault of a run, and the pairs that only this run shows, such as those of
+        recovery."""
+        shown = {Spot.of(point) for point in history.profile(after.id).after}
+        own = self._known.after(after.id, history.fired_ns(after.id)) if self._known else []
+        found = [pair._replace(nth_first=1) for pair in pairs] + own
+        by_sites = {pair.sites: pair for pair in reversed(found) if shown.issuperset(pair.sites)}
+        return list(reversed(by_sites.values()))
 
     # --- predictions
 

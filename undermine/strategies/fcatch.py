@@ -104,10 +104,13 @@ class Fcatch:
 
     def predict(self, history: History, after: PastRun | None) -> Iterator[Candidate]:
         """Yield the candidates; with a run, those at operations that it showed after its last fault, at their next occurrence."""
-        found = self._candidates(*self.conflicts(history), history)
+        own = tuple(run for run in history.others() if run.plan.strategy == self.name)
+        waits, left = self.conflicts(msgspec.structs.replace(history, runs=own))  # another strategy may ask
         if after is None:
-            yield from found
+            yield from self._candidates(waits, left, history)
             return
+        new = self._known.awaited_after(after.id, history.fired_ns(after.id)) if self._known else []
+        found = self._candidates([*waits, *self._with_faults(new, history)], left, history)
         shown = {Spot.of(point) for point in history.profile(after.id).after}
         for candidate in found:
             (step,) = candidate.plan.steps
@@ -186,9 +189,13 @@ class Fcatch:
             self._known = ObservedConflicts(history.columns, program, self._options.recovery)
         waits, left = self._known.awaited(history.fault_free), self._known.left(history.fault_free, self._crashed(history))
         return (
-            [one if one.pair.rule or any(self._losses(one, history)) else one.without_fault() for one in waits],
+            self._with_faults(waits, history),
             [one if one.pair.rule or self._killing(one, history) else one.without_fault() for one in left],
         )
+
+    def _with_faults(self, waits: Iterable[Awaited], history: History) -> list[Awaited]:
+        """The waits, those excluded whose message no fault can hit."""
+        return [one if one.pair.rule or any(self._losses(one, history)) else one.without_fault() for one in waits]
 
     def _candidates(self, waits: Sequence[Awaited], left: Sequence[Left], history: History) -> list[Candidate]:
         """The candidates of the pairs that no rule excludes. Both kinds take turns, the most promising first. Doubtful ones come

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from undermine.analysis.conflicts.accesses import Access, Resource
 from undermine.analysis.conflicts.awaited import AwaitedMessage, awaited_messages
 from undermine.analysis.conflicts.left_behind import SEEN, Crashed, LeftBehind, left_behind
@@ -228,6 +230,14 @@ class ObservedConflicts:
                 if known is None or (known.pair.rule and not each.pair.rule):
                     found[key] = each
         return list(found.values())
+
+    def awaited_after(self, number: int, at_ns: int) -> list[Awaited]:
+        """The messages after this time that other nodes wait for in one run."""
+        if number not in self._awaited:
+            since = int(np.searchsorted(self._run(number).columns.t, at_ns))
+            self._awaited[number] = [each for each in self._awaited_in(number) if each.pair.message >= since]
+            self._runs.pop(number)  # traces are large
+        return self._awaited[number]
 
     def _awaited_in(self, number: int) -> Iterator[Awaited]:
         run = self._run(number)

@@ -1,4 +1,4 @@
-"""The related storage operations that the fault-free runs of a campaign show, grouped by their call sites.
+"""The related storage operations that the runs of a campaign show, grouped by their call sites.
 
 Pure except for caches: computing a cached result again would give the same result. Never decides what is injected.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from undermine.analysis.common_data.moved_data import moved_data
 from undermine.analysis.common_data.pairs import TIERS, Pair, Tier, related
@@ -65,6 +67,10 @@ class RelatedSites(NamedTuple):
     """Which occurrence of the second call site on its node it is."""
 
     @property
+    def sites(self) -> tuple[Spot, Spot]:
+        return self.first.spot, self.second.spot
+
+    @property
     def landing(self) -> tuple[str, Spot, int]:
         """The operation before which the node would crash. Pairs with other first operations may have the same one."""
         return self.second.node, self.second.spot, self.nth_on_node
@@ -86,7 +92,7 @@ class RelatedSites(NamedTuple):
 
 
 class _ObservedRun:
-    """One fault-free run."""
+    """One run."""
 
     def __init__(self, number: int, columns: Columns) -> None:
         self.number = number
@@ -94,14 +100,19 @@ class _ObservedRun:
         self.origins = Origins(analyse(columns))
         self._occurrences = Occurrences(columns)
 
-    def pairs(self) -> Iterator[RelatedSites]:
-        """All related pairs at which a fault can be injected."""
+    def pairs(self, since: int = -1) -> Iterator[RelatedSites]:
+        """All related pairs, after the row `since`, at which a fault can be injected."""
         data = moved_data(self.origins.analysis)
         for pair in related(self.origins, data):
-            if all(self._occurrences.can_be_hit[each.row] for each in (pair.first, pair.second)):
-                yield self._with_numbers(pair, data.words(pair.common))
+            if all(each.row > since and self._occurrences.can_be_hit[each.row] for each in (pair.first, pair.second)):
+                yield self._with_numbers(pair, data.words(pair.common), since)
 
-    def _with_numbers(self, pair: Pair, common: str) -> RelatedSites:
+    def pairs_after(self, at_ns: int) -> Iterator[RelatedSites]:
+        """The pairs after a time, with occurrences counted from then on, never from the start of the workload."""
+        since = int(np.searchsorted(self.columns.t, at_ns)) - 1
+        return (pair._replace(nth_served=0) for pair in self.pairs(since))
+
+    def _with_numbers(self, pair: Pair, common: str, since: int) -> RelatedSites:
         first, second = pair.first.row, pair.second.row
         return RelatedSites(
             first=self._shown(pair.first),
@@ -109,7 +120,7 @@ class _ObservedRun:
             tiers=(pair.tier,),
             common=common,
             times=1,
-            nth_first=self._occurrences.count(first),
+            nth_first=self._occurrences.count(first, since),
             nth_second=self._occurrences.count(second, first),
             one_process=int(self.columns.process[first]) == int(self.columns.process[second]),
             serving=first >= self.origins.served_from,
@@ -132,6 +143,7 @@ class ObservedPairs:
         self._known: tuple[tuple[int, ...], list[RelatedSites]] | None = None
         self._usual: Usual | None = None
         self._read: dict[tuple[int, int], frozenset[Resource]] = {}
+        self._after: dict[int, list[RelatedSites]] = {}
         self.in_full = True
         """Did agents record everything in the fault-free runs?"""
         self.has_contents = True
@@ -148,6 +160,12 @@ class ObservedPairs:
             self.has_contents = any(len(run.columns.find(TOKENS)) for run in runs)
         return self._known[1]
 
+    def after(self, run: int, at_ns: int) -> list[RelatedSites]:
+        """All pairs of call sites that a run shows after this time, with occurrences counted from then on."""
+        if run not in self._after:
+            self._after[run] = grouped(_ObservedRun(run, self._columns(run)).pairs_after(at_ns))
+        return self._after[run]
+
     def read_by_recovery(self, run: int, at_ns: int) -> frozenset[Resource]:
         """The files, keys and tables that the recovery of a run with a crash at this time reads."""
         if (run, at_ns) not in self._read and self._usual:
@@ -163,7 +181,7 @@ def grouped(pairs: Iterable[RelatedSites]) -> list[RelatedSites]:
     run finds most easily stands for all."""
     groups: dict[tuple[Spot, Spot], list[RelatedSites]] = {}
     for each in pairs:
-        groups.setdefault((each.first.spot, each.second.spot), []).append(each)
+        groups.setdefault(each.sites, []).append(each)
     return [_joined(group) for group in groups.values()]
 
 
