@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Some container images set this. Every process of the tests would compile all its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint docs bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-triage bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-linearizability bench-regions bench-zookeeper case transparency clean
 
 demo: $(READY)
