@@ -293,7 +293,6 @@ def test_delays_that_never_took_effect_are_not_asked_about() -> None:
 @pytest.mark.parametrize(
     ("at", "mode", "part"),
     [
-        (point("file.read"), "thread", "does not slow reads"),
         (point("file.open"), "thread", "does not slow reads"),
         (point("db.read", target="SELECT jobs"), "thread", "does not slow reads"),
         (point("msg.send", target="Vote peer:n2"), "operation", "only this message is delayed"),
@@ -329,10 +328,15 @@ def test_times_are_short() -> None:
 
 
 def test_memory_of_a_mapped_file_is_written_without_the_device() -> None:
-    mapped = point("file.map_write")
-    assert once(mapped, 0.00001).answer == "dropped"
-    first = failed((point("file.map_read"), Delay()))
-    assert known(first)[0].answer == "unchecked"
+    assert once(point("file.map_write"), 0.00001).answer == "dropped"
+
+
+@pytest.mark.parametrize("op", ["file.read", "file.map_read"])
+def test_a_file_that_the_process_created_is_read_without_the_device(op: str) -> None:
+    own, unknown = (once(point(op), 0.00001, cached=cached) for cached in (True, False))
+    assert (own.answer, unknown.answer) == ("dropped", "unchecked")
+    assert "created the file itself" in own.text
+    assert "does not slow reads" in unknown.text
 
 
 # --- chance

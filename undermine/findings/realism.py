@@ -55,6 +55,8 @@ _READS = frozenset(
     if not facts.traces and facts.io != "close"
 )
 """The operations that may wait for a disk and change nothing."""
+_CONTENT = frozenset(op for op, facts in FAMILIES["file"].operations.items() if op in _READS and facts.corrupt)
+"""The operations that read the content of a file. The cache holds it if the process has created the file itself."""
 _LIMITS = ("timeout", "timedout")
 """Parts of the names of errors that end an operation at its time limit."""
 
@@ -177,11 +179,15 @@ def _unfit(step: Step, point: Point) -> str:
     op, devices = point.get("op"), point.devices
     if not devices:
         return f"{op or 'the operation'} does not reach a device"
-    if op in _READS and DISK in devices:
-        return f"{op} may be served from memory or from the disk, and Undermine does not slow reads"
+    if op in _READS - _CONTENT and DISK in devices:
+        return _unclear(op)
     if point.kind == "msg" and isinstance(step.fault, Delay) and step.fault.mode == "operation":
         return "only this message is delayed, as by a slow network, whether or not its sender waits"
     return ""
+
+
+def _unclear(read: str) -> str:
+    return f"{read} may be served from memory or from the disk, and Undermine does not slow reads"
 
 
 def _impossible(points: Sequence[Point], lacking: Lacking) -> str:
@@ -255,6 +261,10 @@ def _answer(first: LandedRun, measured: Measured) -> Realism:
 
 def _judge(step: Step, op: SlowOp, led: bool) -> Realism:
     was = f"the {op.device} was slow by {op.delay_s:g} s and the operation"
+    if op.op in _CONTENT and not op.cached:
+        return Realism("unchecked", _unclear(op.op))
+    if op.op in _CONTENT:
+        return Realism("dropped", "the process has created the file itself, so it reads from the system's cache")
     if op.unknown:
         return Realism("unchecked", op.unknown)
     if op.took_s >= op.delay_s:

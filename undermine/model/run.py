@@ -145,6 +145,8 @@ class SlowOp(msgspec.Struct, frozen=True):
     unblocked: bool | None = False
     """Is its connection non-blocking, as far as the trace shows: does the thread or an event loop poll for it? None: unknown."""
     lead: AwaitedRequest | None = None
+    cached: bool = False
+    """Did its own process create the file? Then the system's cache holds its content."""
     unknown: str = ""
     """Why its time proves nothing ("" if it does)."""
 

@@ -19,6 +19,7 @@ _SENDS = SENDS | {"net.connect"}
 _ALONE = frozenset({"file", "net"})
 """Operations of these kinds block their thread until they end."""
 _POLL, _STREAM, _LIMIT, _TASKS = "poll", "stream.read", "timeout", "task."
+_CREATE = "file.create"
 _MAKES = frozenset({"net.connect", "net.accept"})
 
 EventKey = tuple[str, int, int]
@@ -41,7 +42,7 @@ def slow_operations(
             event = found.get((moment.node, moment.pid, moment.seq))
             op = SlowOp(moment.step, " or ".join(period.devices), devices.delay_s, moment.point.get("op"))
             timed = _timed(op, event, period, devices.seen(moment.step), exits, healed_ns, events)
-            out.append(_with_polls(timed, event, events) if event else timed)
+            out.append(_with_past(timed, event, events) if event else timed)
     return tuple(_led(op, plan, moments, found, events) for op in out)
 
 
@@ -110,12 +111,12 @@ def _words(one: Slowed) -> str:
     return " ".join(filter(None, (one.what, target, f"waited {one.held_ns / 1e9:.1f} s")))
 
 
-# --- polls and non-blocking connections
+# --- cached files, polls and non-blocking connections
 
 
-def _with_polls(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
-    """Add whether a poll waited for its data, and whether its connection blocks. Agents do not record that: it follows from
-    the other operations on the connection."""
+def _with_past(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
+    """Add whether the cache holds its file, whether a poll waited for its data, and whether its connection blocks. Agents do not
+    record that: it follows from what its process did before."""
     process = [e for e in events if (e.node, e.pid) == (event.node, event.pid)]
     before = sorted((e for e in process if e.t_ns < event.t_ns), key=lambda e: (e.t_ns, e.seq))
     thread = [e for e in before if e.thread == event.thread]
@@ -124,6 +125,7 @@ def _with_polls(op: SlowOp, event: Event, events: Iterable[Event]) -> SlowOp:
     return msgspec.structs.replace(
         op,
         polled=event.op in RECEIVES and habits[-1],
+        cached=any(e.op == _CREATE and e.resource == event.resource for e in before),
         unblocked=_unblocked(event, process, before, habits) if loops and event.kind == "net" else False,
     )
 
