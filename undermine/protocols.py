@@ -28,7 +28,7 @@ class PointSeen(msgspec.Struct, frozen=True):
 
     point: Point
     count: int
-    """The most occurrences in one process of one run."""
+    """The most occurrences in one process of a run. Of several runs that showed it, the fewest: later ones may not recur."""
     runs: int
     """The number of fault-free runs that showed it."""
     order: int

@@ -212,4 +212,4 @@ def _numbers(db: sqlite3.Connection, run: int) -> Iterable[int]:
 def _merged(row: _PointRow, order: int, entries: Sequence[tuple[int, int, bool]]) -> PointSeen:
     """One point, with its entries in several runs merged."""
     counts, after, first = zip(*entries, strict=True)
-    return PointSeen(row.point, max(counts), len(entries), order, row.line, max(after), any(first), row.frames)
+    return PointSeen(row.point, min(counts), len(entries), order, row.line, max(after), any(first), row.frames)
