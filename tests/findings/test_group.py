@@ -18,6 +18,8 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank, SlowOp, Symptom, Verdict
 from undermine.testing import event, point
 
+ELSEWHERE = point(loc="app.other:call#1")
+
 
 @pytest.fixture(autouse=True)
 def one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +98,33 @@ def test_a_symptom_that_a_confirmation_showed_is_another_bug_where_a_fault_hits_
     lost, hung = grouped(
         outcome(1, "random", "lost", plan(1)),
         outcome(2, "confirm", "hung", plan(1)),
-        outcome(3, "exhaustive", "hung", plan(9, at=point(loc="app.other:call#1"))),
+        outcome(3, "exhaustive", "hung", plan(9, at=ELSEWHERE)),
         outcome(4, "confirm", "lost", plan(1)),
     )
     assert (lost.runs, hung.runs) == ((1, 2, 4), (3,))
+
+
+def test_two_promises_that_both_plans_break_by_turns_are_one_finding_of_the_worse_one() -> None:
+    runs = (
+        outcome(1, "random", "refused", plan(1)),
+        outcome(2, "confirm", "lost", plan(1)),
+        outcome(3, "exhaustive", "lost", plan(9, at=ELSEWHERE)),
+        outcome(4, "confirm", "refused", plan(9, at=ELSEWHERE)),
+    )
+    (found,) = grouped(*runs)
+    assert (found.symptom, found.runs, found.strategies) == ("refused", (1, 2, 3, 4), ("random", "exhaustive"))
+    assert [variant.run for variant in found.variants] == [3]
+    assert len(grouped(*runs[:3])) == 2, "only one of the plans broke both"
+
+
+def test_promises_that_are_broken_by_turns_in_other_circumstances_may_have_other_causes() -> None:
+    found = grouped(
+        outcome(1, "random", "refused", plan(1)),
+        outcome(2, "confirm", "refused + lost", plan(1)),
+        outcome(3, "exhaustive", "lost", plan(9, Delay(), ELSEWHERE)),
+        outcome(4, "confirm", "lost + refused", plan(9, Delay(), ELSEWHERE)),
+    )
+    assert [(one.symptom, one.when) for one in found] == [("refused", "a server stops"), ("lost", "a server has a slow disk")]
 
 
 def test_a_milder_symptom_confirms_nothing_and_is_a_suspicion_of_its_own() -> None:

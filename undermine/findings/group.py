@@ -4,6 +4,7 @@ Pure: landed runs in, findings out. A run may show several symptoms; the first o
 (suppressed, flaky or dropped), the next symptom of the run is a suspicion too, and so on. Faults at different sites do not split
 a finding: the sites are its variants. Other circumstances do (`circumstances.py`): the same promise may be broken in two ways,
 unless both kinds of faults did it at the same operation. So does a fault between two sites that did no harm (`windows.py`).
+Two promises that plans of both findings break by turns, now the one and now the other, have one cause.
 A finding keeps its number; new numbers follow the order of the first failing runs.
 """
 
@@ -93,6 +94,8 @@ class _Group:
         """The circumstances of all groups that are part of this one."""
         self.operations: set[_Operation] = set()
         """The operations at which a single fault did harm."""
+        self.outcomes: set[str] = set()
+        """The masked symptoms of all runs and re-runs of its plans."""
         self.experiments: list[LandedRun] = []
         """Failing runs of strategies, and benign runs."""
         self.sites: set[str] = set()
@@ -108,11 +111,18 @@ class _Group:
         return key_of(named(self.symptom, self.when))
 
     def shares_an_operation(self, other: _Group) -> bool:
-        """Did other circumstances do the same harm to the same role at the same operation?"""
+        """Did faults of different kinds do the same harm to the same role at the same operation?"""
         return self.joined.isdisjoint(other.joined) and not self.operations.isdisjoint(other.operations)
+
+    def alternates_with(self, other: _Group) -> bool:
+        """In the same circumstances, did plans of both groups break both promises? Then each is an outcome of one cause."""
+        both = {template(self.symptom), template(other.symptom)}
+        alike = bool(self.circumstances) and not self.joined.isdisjoint(other.joined)
+        return alike and len(both) == 2 and both <= self.outcomes & other.outcomes
 
     def join(self, other: _Group) -> None:
         """Make the other group part of this one."""
+        self.outcomes |= other.outcomes
         self.joined |= other.joined
         self.operations |= other.operations
         self.moments |= other.moments
@@ -151,14 +161,16 @@ class _Grouping:
 
     def end(self) -> list[_Group]:
         """The groups of all runs. No run can be added afterwards."""
-        return [group for groups in self._by_symptom.values() for group in self._joined(groups)]
+        alike = [group for groups in self._by_symptom.values() for group in self._joined(groups, _Group.shares_an_operation)]
+        kept = self._joined(sorted(alike, key=lambda group: group.rank.order), _Group.alternates_with)
+        return [group for group in alike if group in kept]
 
-    def _joined(self, groups: Iterable[_Group]) -> list[_Group]:
-        """Join groups whose faults of different kinds hit the same operation: they have one cause. Each group joins the first
-        such group. A group that is ruled out joins none, so that it hides none."""
+    def _joined(self, groups: Iterable[_Group], have_one_cause: Callable[[_Group, _Group], bool]) -> list[_Group]:
+        """Join groups that have one cause. Each group joins the first such group. A group that is ruled out joins none, so that it
+        hides none."""
         kept: list[_Group] = []
         for group in groups:
-            first = next((one for one in kept if one.shares_an_operation(group) and not self._is_ruled_out(one)), None)
+            first = next((one for one in kept if have_one_cause(one, group) and not self._is_ruled_out(one)), None)
             if first and not self._is_ruled_out(group):
                 first.join(group)
             else:
@@ -183,6 +195,7 @@ class _Grouping:
         if group and fired_alike(run, first):  # else it may be another bug
             if group.key in self._replaced:
                 return self._groups_of_experiment(msgspec.structs.replace(run, strategy=first.strategy))
+            group.outcomes.update(_names(run))
             for symptom in run.symptoms:
                 if not self._found(symptom, run):
                     self._also_shown.setdefault(template(symptom.text), []).append(group)
@@ -194,6 +207,7 @@ class _Grouping:
         joined = self._up_to_a_suspicion(self._found_or_begun(symptom, run, here) for symptom in run.symptoms)
         for group in joined:
             group.experiments.append(run)
+            group.outcomes.update(_names(run))
             group.sites.add(here)
             group.moments.setdefault((_function(run), self._windows.moment(run)))
             if (operation := self._operation(run)) and group.circumstances:
@@ -389,7 +403,7 @@ def _suspicions(
                 control_hits=finding.control_hits + normal,
             )
         finding = msgspec.structs.replace(finding, suppressed=suppression_of(finding))
-        lasting = any(v.lasting and name_of(v) == group.symptom for v in verdicts_of(group.experiments[0].run))
+        lasting = any(v.lasting and name_of(v) == group.symptom for v in verdicts_of(candidates[0].run))
         smaller = partial(_shrunk, best(attempts), reruns, sought, passed) if worth_it(best(attempts)) else None
         made.append(Suspicion(finding, attempts, bool(normal), lasting, smaller))
     return made
