@@ -83,6 +83,14 @@ def test_a_finding_that_needs_two_faults_is_not_compared() -> None:
     assert comparison(failing(1, Crash(), TAKE), both) is None
 
 
+def test_a_later_step_that_never_fired_does_not_hinder_a_comparison() -> None:
+    plan = Plan((*CUT_OFF.plan.steps, *PAUSED.plan.steps))
+    cut_off = LandedRun(2, "random", plan, plan.id, "not_fired", (LOST,), CUT_OFF.landed)
+    todo = comparison(PAUSED, cut_off)
+    assert todo
+    assert todo.plan.steps == (Step(At(ACK), Pause(9.0, ("w2",))),)
+
+
 @pytest.mark.parametrize(
     ("at", "place", "faults"),
     [

@@ -27,7 +27,7 @@ from undermine.findings.confirm import best
 from undermine.findings.group import Suspicion, operation_hit, template
 from undermine.model.faults import Injection, nodes_of, row_of
 from undermine.model.finding import LandedRun
-from undermine.model.plan import Place, Plan, place_of
+from undermine.model.plan import Place, Plan, Step, place_of
 from undermine.model.point import Point
 
 Made = Callable[[Plan], Sequence[LandedRun]]
@@ -65,21 +65,27 @@ def _comparisons(confirmed: Sequence[Suspicion], roles: Mapping[str, str]) -> It
 
 def _exchanged(one: LandedRun, other: LandedRun, roles: Mapping[str, str]) -> Plan | None:
     """The plan of the other run with the fault of the first one; None if that says nothing about their causes."""
-    if not len(one.plan.steps) == len(other.plan.steps) == 1 or harmed(one, roles) != harmed(other, roles):
+    mine, step, at = _only_step(one), _only_step(other), operation_hit(other)
+    if mine is None or step is None or at is None or harmed(one, roles) != harmed(other, roles):
         return None
-    (step,), at = other.plan.steps, operation_hit(other)
-    fault = one.plan.steps[0].fault
-    if not one.landed or at is None or type(fault) is type(step.fault):
+    if type(mine.fault) is type(step.fault):
         return None
-    if row_of(fault).hits == "operation" and not _can_be_at(at, place_of(step.trigger), one):
+    if row_of(mine.fault).hits == "operation" and not _can_be_at(at, place_of(step.trigger), one, mine):
         return None
-    moved = _at_nodes(fault, nodes_of(step.fault))
+    moved = _at_nodes(mine.fault, nodes_of(step.fault))
     return msgspec.structs.replace(other.plan, steps=(msgspec.structs.replace(step, fault=moved),))
 
 
-def _can_be_at(at: Point, place: Place, one: LandedRun) -> bool:
+def _only_step(run: LandedRun) -> Step | None:
+    """The only step that took effect, if it can be run alone; later steps of the plan may not have fired."""
+    if len(run.landed) != 1 or run.landed[0][0] != 0:
+        return None
+    return run.plan.steps[0]
+
+
+def _can_be_at(at: Point, place: Place, one: LandedRun, mine: Step) -> bool:
     """Can this run's fault of an operation be at this operation?"""
-    return one.landed[0][1].get("op") == at.get("op") and place_of(one.plan.steps[0].trigger) == place
+    return one.landed[0][1].get("op") == at.get("op") and place_of(mine.trigger) == place
 
 
 def _at_nodes(fault: Injection, nodes: tuple[str, ...]) -> Injection:
