@@ -1,8 +1,8 @@
 """Kills a hunt at random moments and resumes it, again and again. Nothing may be left behind, lost or run twice.
 
 Each time the tool is killed, or its guardian, or both, or the user interrupts. Then everything that this hunt has started must
-end by itself. If both were killed, the next command removes the rest, so it is asked after that one. At last the hunt is resumed
-once more, and must end well.
+end by itself. If both were killed, the next hunt removes the rest before its first run, so it is asked after the next hunt that
+began a run. At last the hunt is resumed once more, and must end well.
 
     python -m bench.kills 500 0     # 500 kills, seed 0
 """
@@ -162,10 +162,12 @@ def main() -> int:
             hunts.end(tool, way)
             made[way] += 1
             interrupted[hunts.interrupted(last_before)] += 1
-            pending.append(tool.pid)
-            if way != "both":
-                await_nothing_left(hunts, pending, way)
-                pending.clear()
+            if way == "both":
+                pending.append(tool.pid)
+            else:
+                removed = pending if hunts.last_run() > last_before else []  # else it was killed before it removed the rest
+                await_nothing_left(hunts, [*removed, tool.pid], way)
+                removed.clear()
             stored = hunts.look_for_losses(stored, way)
             if number % 25 == 0:
                 print(f"{number} kills, {len(stored)} runs stored, {len(hunts.wrong)} defects", flush=True)
