@@ -25,6 +25,7 @@ from network_helpers import (
 )
 from node_helpers import Nodes, Token, family, spawn_tool, whole_family
 from waiting import wait_until
+from watched_guardian import WatchedGuardian
 
 from undermine.deployments import cgroups
 from undermine.deployments.guardian import processes
@@ -122,6 +123,18 @@ def test_an_agent_that_kills_its_cgroup_kills_all_of_the_node(
     assert exited is not None
     assert exited.code == -signal.SIGKILL
     assert token.pids() == []
+
+
+@needs_cgroups
+def test_a_cgroup_is_removed_although_the_guardian_was_killed_while_nodes_ran(tmp_path: Path, token: Token) -> None:
+    folder = cgroups.new_folder()
+    with WatchedGuardian(campaign_dir=tmp_path) as client:
+        client.scratch(folder)
+        folder.mkdir()
+        start(Nodes(client, tmp_path), "7/a/1", ["/bin/sh", "-c", family(token)], cgroup=folder / "a.1")
+        whole_family(token)
+        os.kill(client.guardian_pid, signal.SIGKILL)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("grouped", [pytest.param(True, marks=needs_cgroups), False])

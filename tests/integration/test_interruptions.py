@@ -16,6 +16,7 @@ import pytest
 from waiting import HANG_S, wait_until
 
 from undermine.config.load import load
+from undermine.deployments import cgroups
 from undermine.model.errors import UserError
 from undermine.model.plan import Plan
 from undermine.run.engine import open_engine
@@ -143,6 +144,7 @@ def test_a_hunt_whose_guardian_is_killed_ends_with_an_error(project) -> None:
     assert "the guardian that keeps the nodes was killed" in output
     assert "Traceback" not in output
     project.wait_until_nothing_runs()
+    assert not [*(cgroups.mount() or project.results).glob(f"{cgroups.PREFIX}{process.pid}-*")]
 
 
 def test_a_guardian_killed_just_before_its_run_ends_is_reported(project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,14 @@ def note_scratch(campaign_dir: Path, path: Path, wanted: bool) -> None:
         file.write(json.dumps(entry).encode() + b"\n")
 
 
+def remove_scratch(path: Path) -> None:
+    """Remove a registered folder, if it still exists and nothing that lives is in it."""
+    if cgroups.is_ours(path):
+        cgroups.remove(path)
+    else:
+        target_files.remove(path)
+
+
 def sweep(campaign_dir: Path) -> list[str]:
     """Remove all processes and folders that dead tools of this campaign left; return a sentence for each action."""
     return _sweep_processes(campaign_dir) + _sweep_folders(campaign_dir.resolve()) + _sweep_cgroups()
@@ -186,10 +194,9 @@ def _remove(path: Path, campaign_dir: Path) -> list[str]:
             return []
         if cgroups.is_ours(path):
             cgroups.kill(path)
-            cgroups.remove(path)
     except OSError:
         return []
-    target_files.remove(path)
+    remove_scratch(path)
     return [f"could not remove all of {path}" if path.exists() else f"removed folder {path}"]
 
 

@@ -111,8 +111,9 @@ class Runner:
     def close(self) -> None:
         for folder in filter(None, (self._sockets, self._cgroup)):
             target_files.remove(folder)
-            with contextlib.suppress(GuardianDied):
-                self._guardian.unscratch(folder)
+            if not folder.exists():  # else nodes still end, so the guardian's client removes it later
+                with contextlib.suppress(GuardianDied):
+                    self._guardian.unscratch(folder)
 
     def execute(
         self,

@@ -15,6 +15,7 @@ from .keeper import KILL_LIMIT_S, RETRY_S, keep
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
 from .processes import descendants, kill
 
+REMOVE_LIMIT_S = 2.0  # a cgroup can be removed only once the kernel has noticed the end of its processes
 END_LIMIT_S = 30.0  # how long a guardian without a tool keeps trying before it gives up
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGALRM,
            signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # fmt: skip
@@ -225,8 +226,11 @@ class Guardian:
         if self.scratch:
             import shutil  # imported late: the import takes as long as all others together
 
-            for path in self.scratch:
+            for folder in (os.fsdecode(path.encode("latin-1")) for path in self.scratch):
+                deadline = time.monotonic() + REMOVE_LIMIT_S
                 try:
-                    shutil.rmtree(os.fsdecode(path.encode("latin-1")), ignore_errors=True)
+                    while os.path.lexists(folder) and time.monotonic() < deadline:
+                        shutil.rmtree(folder, ignore_errors=True)
+                        time.sleep(0.001)
                 except RecursionError:  # a node has made very deep folders; `sweep` removes them
                     pass

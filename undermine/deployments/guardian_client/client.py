@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from undermine import target_files
 from undermine.deployments.guardian import processes
 from undermine.deployments.guardian_client.accounts import Account
 from undermine.deployments.guardian_client.link import Answer, GuardianLink, wait_for
 from undermine.deployments.guardian_client.start_request import start_error, start_request, wire_text
-from undermine.deployments.sweep import note_scratch, removable
+from undermine.deployments.sweep import note_scratch, removable, remove_scratch
 
 CLOSE_LIMIT_S = 15.0
 
@@ -245,7 +244,7 @@ class GuardianClient:
         self._exits.put(None)
         self._wait_for_keepers()
         for path in self._scratch:
-            target_files.remove(path)  # it still exists only if the guardian was killed
+            remove_scratch(path)  # it still exists only if the guardian was killed
             if self._campaign_dir and not path.exists():
                 note_scratch(self._campaign_dir, path, wanted=True)
 
