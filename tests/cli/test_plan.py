@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from undermine.api import PlanResult, Predicted
-from undermine.campaign.stored_plans import DroppedBy, DroppedPlan, Planned, Representative, StoredPlans
 from undermine.cli.plan import cut_reason, show_plan, show_stored_plans
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
 from undermine.policies.pruning import Example, Explanation
+from undermine.store.stored_plans import DroppedBy, DroppedPlan, Planned, Representative, StoredPlans
 from undermine.testing import point
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"

@@ -24,7 +24,7 @@ from undermine.model.point import CLIENT, Point
 from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Timing, Verdict
 from undermine.protocols import PointSeen
-from undermine.report import data, head, html
+from undermine.report import data, head, html, run_table
 from undermine.report.card import certainty_of
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
@@ -217,8 +217,8 @@ def test_recovery_is_counted_and_drawn(tmp_path: Path) -> None:
 def test_coverage_by_strategy_is_a_table(tmp_path: Path) -> None:
     shown = page(recovering(tmp_path).close())
     assert (
-        "Strategy Experiments Already tried Points Locations Recovery classes First to show random 2 0 1 1 2 1 "
-        "exhaustive 2 0 1 1 2 1"
+        "Strategy Findings Experiments Already tried Still to run Pruned Points Locations Recovery classes First to show "
+        "random 0 2 0 0 0 1 1 2 1 exhaustive 0 2 0 0 0 1 1 2 1"
         in spaced(shown.raw)
     )
 
@@ -487,9 +487,22 @@ def test_many_large_findings_and_runs_make_no_large_page(tmp_path: Path) -> None
     shown = page(made.close())
     assert len(shown.raw.encode()) < 2_000_000
     assert "This card is short" in shown.text
-    assert "500 of 581 runs are shown" in shown.text
+    assert "Runs 1 to 500 60 failing" in shown.text
+    assert "Runs 501 to 581" in shown.text
     assert "400 more locations are not shown" in shown.text
     assert sum(attrs.get("class") == "failing" for _, attrs in shown.tags) == 60
+
+
+def test_failing_runs_are_kept_if_not_all_runs_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_table, "_BYTES_MAX", 1_000)
+    made, _ = one_finding(tmp_path)
+    for _ in range(9):
+        made.run("random", plan(Crash(), WHERE), made=record(0, plan(Crash(), WHERE), status="not_fired"))
+    shown = page(made.close())
+    numbers = re.findall(r"<tr class=\"(?:failing|not_fired)\"><td>(\d+)<", shown.raw)
+    assert numbers[0] == "1"
+    assert numbers[1:] == [str(n) for n in range(12 - len(numbers), 11)], "the newest of the others"
+    assert f"{len(numbers)} of 10 runs are shown" in shown.text
 
 
 # --- the file

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from undermine import target_files
 from undermine.config.schema import Config
 from undermine.exchange.git import ask
 from undermine.model.errors import UserError
 from undermine.program.repository.changes import Changed, changed_functions, changed_lines
-from undermine.program.repository.files import SUFFIXES, Repository, dotted_name
+from undermine.program.repository.files import SUFFIXES, Repository, dotted_name, script_in, source_text
 
-SOURCE_BYTES_MAX = 4_000_000
 _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
 
 
@@ -37,20 +35,9 @@ def changed_since(config: Config, ref: str) -> Changed:
     return Changed(functions, _scripts(config), ref)
 
 
-def source_text(path: Path) -> str:
-    """The text of a source file; "" if it cannot be read."""
-    try:
-        return target_files.read(path, SOURCE_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def script_of(config: Config, role: str) -> Path | None:
     """The file that the nodes of a role run as a Python script."""
-    command = config.roles[role].command if role in config.roles else ()
-    words = (word.replace("{project}", config.project) for word in command)
-    paths = (Path(config.project, word) for word in words if word.endswith(".py"))
-    return next((path for path in paths if path.is_file()), None)
+    return script_in(config.roles[role].command, Path(config.project)) if role in config.roles else None
 
 
 def _scripts(config: Config) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from undermine.analysis.coverage import coverage_of
-from undermine.api.changes import script_of, source_text
+from undermine.api.changes import script_of
 from undermine.api.stored import findings as stored_findings
 from undermine.api.stored import shown_by
 from undermine.config.schema import Config
@@ -15,7 +15,7 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
 from undermine.model.plan import final_at
 from undermine.model.point import Point
-from undermine.program.repository.files import Repository, line_of
+from undermine.program.repository.files import Repository, line_of, source_text
 from undermine.protocols import SCRIPT
 from undermine.report import data
 from undermine.report.ci.results import Place, Results, Site

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from undermine import target_files
-from undermine.campaign import stored_plans
 from undermine.checkers.compose import news_of
 from undermine.config.schema import Config
 from undermine.deployments.sweep import sweep
@@ -23,6 +22,7 @@ from undermine.model.errors import UserError
 from undermine.model.faults import Partition
 from undermine.model.finding import Finding, landings
 from undermine.report.partitions import cuts_of, end_of
+from undermine.store import stored_plans
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_record, load_view

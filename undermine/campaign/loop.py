@@ -40,7 +40,6 @@ from undermine.campaign.limits import Allowance, Limits, UnderWay
 from undermine.campaign.preparing import Preparing
 from undermine.campaign.proposing import Proposal, Proposing
 from undermine.campaign.running import LEARNT_FROM, JudgedRun, Listener, PlanRunner
-from undermine.campaign.stored_plans import note_counted_only, note_totals
 from undermine.campaign.surveying import Surveying
 from undermine.campaign.turns import FINDING, Gain, next_turn
 from undermine.findings.group import SuppressionOf
@@ -71,6 +70,7 @@ from undermine.protocols import (
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import tidy
+from undermine.store.stored_plans import note_counted_only, note_totals
 
 PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 

@@ -4,7 +4,8 @@ The story of `Preparing.run`:
 
 1. Make fault-free runs, one at a time, until enough have passed. If none passes, stop with the reason: no later finding could be
    believed. If only some fail, the workload is flaky: warn with the rate and continue.
-2. Choose the contents that are part of points. Store them, the agents' capabilities, and the points at which a fault can fire.
+2. Choose the contents that are part of points. Store them, the agents' capabilities, the points at which a fault can fire, and
+   why some faults cannot be injected.
 3. Make benign runs. They show, for example, that every run with a fault logs "connection refused", so that this is not news.
 4. Learn from the runs that passed. A benign run that fails is a suspicion like any other.
 """
@@ -32,7 +33,7 @@ from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
 from undermine.model.run import RunView, Verdict
 from undermine.model.text import printable
-from undermine.protocols import PastRun
+from undermine.protocols import PastRun, PossibleFault
 from undermine.run.engine import Engine
 from undermine.store.database import CampaignStore, Slot
 from undermine.store.rundir import load_baseline, save_baseline
@@ -84,8 +85,9 @@ class Preparing:
             self._store.set_meta("capabilities", capabilities)
             self._warn_of_missing_agents(capabilities)
             points, _ = self._store.baseline_points()
-            reachable = {possible.point.id for possible in injectable(possible_faults(points, self._fault_limits()))}
-            self._store.set_meta("reachable", sorted(reachable))
+            possible = possible_faults(points, self._fault_limits())
+            self._store.set_meta("reachable", sorted({one.point.id for one in injectable(possible)}))
+            self._store.set_meta("impossible", _impossible(possible))
             self._warn_of_silent_checkers()
             for missing in self.unmatched_variables():
                 self._warn(str(missing))
@@ -247,6 +249,15 @@ class Preparing:
 
     def _warn(self, text: str) -> None:
         self._plan_runner.tell("warning", text)
+
+
+def _impossible(possible: Iterable[PossibleFault]) -> dict[str, list[str]]:
+    """By reason: the ids of the points at which some fault cannot be injected for it."""
+    found: dict[str, set[str]] = {}
+    for one in possible:
+        if one.skipped:
+            found.setdefault(one.skipped, set()).add(one.point.id)
+    return {why: sorted(ids) for why, ids in found.items()}
 
 
 def _without(plans: Iterable[Plan], stored: Counter[str]) -> list[Plan]:

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 
 from undermine import api
-from undermine.campaign.stored_plans import DroppedBy, Planned, StoredPlans
 from undermine.cli.console import console, plain
 from undermine.cli.options import (
     HERE,
@@ -23,6 +22,7 @@ from undermine.cli.options import (
     print_json,
 )
 from undermine.model.plan import Plan
+from undermine.store.stored_plans import DroppedBy, Planned, StoredPlans
 
 _LEARNT_SHOWN = 12
 

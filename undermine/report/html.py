@@ -22,16 +22,19 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding
 from undermine.report import data
 from undermine.report.card import card_of, certainty_of
-from undermine.report.coverage_view import coverage_of
+from undermine.report.coverage.source import MARKS, FileView
+from undermine.report.coverage.view import coverage_of
 from undermine.report.head import head_of
 from undermine.report.predictions import predictions_of
-from undermine.report.run_table import choose_runs, run_rows_of
+from undermine.report.run_table import run_blocks_of
 from undermine.report.text import clean, clip, count
 from undermine.store.database import CampaignStore
 
 FINDINGS_MAX = 200
-_CARDS_CHARS_MAX = 1_200_000
-"""After this many characters, further cards are brief, so that the page stays small enough to mail."""
+_CARDS_BYTES_MAX = 1_200_000
+"""After this many bytes, further cards are brief, so that the page stays small enough to mail."""
+_SOURCE_BYTES_MAX = 1_000_000
+"""After this many bytes of source, further files are left out."""
 
 
 def write_report(folder: Path, output: Path | None = None) -> Path:
@@ -52,7 +55,9 @@ def render(store: CampaignStore) -> str:
     rows = store.run_rows()
     findings = data.ranked(store.findings())
     cards = _cards(env, store, findings[:FINDINGS_MAX], rows)
-    shown = choose_runs(rows)
+    finding_of = {run: finding.id for finding in findings[:FINDINGS_MAX] for run in finding.runs}
+    coverage = coverage_of(store, rows, finding_of)
+    files = _files(env, coverage.files)
     return env.get_template("page.html").render(
         **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js")),
         head=head_of(store, rows, findings),
@@ -61,9 +66,12 @@ def render(store: CampaignStore) -> str:
         dropped=[card for finding, card in zip(findings, cards, strict=False) if _is_dropped(finding)],
         notes=[(clip(note, 400), runs) for note, runs in store.notes()],
         findings_left_out=len(findings) - len(cards),
-        predictions=predictions_of(store, findings[:FINDINGS_MAX]),
-        coverage=coverage_of(store, rows),
-        runs=list(run_rows_of(store, shown, findings[:FINDINGS_MAX])),
+        predictions=predictions_of(store, finding_of),
+        coverage=coverage,
+        files=files,
+        files_left_out=[view.name for view in coverage.files[len(files) :]],
+        marks=MARKS,
+        runs=run_blocks_of(store, rows, finding_of),
         runs_total=len(rows),
     )
 
@@ -79,12 +87,26 @@ def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], 
     cards: list[Markup] = []
     spent = 0
     for finding in findings:
-        brief = spent > _CARDS_CHARS_MAX
+        brief = spent > _CARDS_BYTES_MAX
         card = card_of(store, finding, by_run, lines, brief=brief)
         pictures = {"picture": Markup(card.picture), "shown_by": Markup(card.shown_by)}
         cards.append(Markup(template.render(card=card, **pictures, brief=brief)))
-        spent += len(cards[-1])
+        spent += len(cards[-1].encode())
     return cards
+
+
+def _files(env: Environment, views: Sequence[FileView]) -> list[Markup]:
+    """The annotated source files that fit into the page."""
+    template = env.get_template("source.html")
+    files: list[Markup] = []
+    left = _SOURCE_BYTES_MAX
+    for view in views:
+        made = Markup(template.render(view=view, marks=MARKS, open=not files))
+        left -= len(made.encode())
+        if left < 0:
+            break
+        files.append(made)
+    return files
 
 
 def look(env: Environment, styles: Sequence[str], scripts: Sequence[str]) -> dict[str, Any]:

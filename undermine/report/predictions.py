@@ -4,10 +4,9 @@ first."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from undermine.model.finding import Finding
 from undermine.model.predictions.outcome import OUTCOMES
 from undermine.model.rounds import RoundKind
 from undermine.protocols import PastRun
@@ -36,9 +35,8 @@ class Predictions:
     """At most PREDICTIONS_MAX of them."""
 
 
-def predictions_of(store: CampaignStore, findings: Iterable[Finding]) -> Predictions:
+def predictions_of(store: CampaignStore, finding_of: Mapping[int, str]) -> Predictions:
     """The predictions that ran. For each plan the run with the first outcome of OUTCOMES counts."""
-    finding_of = {run: finding.id for finding in findings for run in finding.runs}
     predicted, best = store.predicted(), dict[str, PastRun]()
     for run in sorted(store.past_runs(kind=RoundKind.STRATEGY), key=_interest):
         if run.plan.id in predicted:

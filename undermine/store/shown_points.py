@@ -86,6 +86,16 @@ class ShownPoints(Connection):
         wanted = frozenset(names)
         return tuple(point for point in points if point.id in wanted)
 
+    def impossible(self) -> dict[str, frozenset[str]]:
+        """By reason: the ids of the points of the fault-free runs at which some fault cannot be injected for it. Empty in
+        campaigns of older versions."""
+        return {why: frozenset(ids) for why, ids in self.meta("impossible", {}).items()}
+
+    def located(self) -> Iterator[tuple[str, Point, int]]:
+        """All points that runs showed, with their ids and source lines (0 if unknown), by first appearance."""
+        for name, keys, line in self._all("SELECT point, keys, line FROM points ORDER BY number"):
+            yield name, msgspec.json.decode(keys, type=Point), line
+
     def experiments(self, run: int = 0) -> Iterator[Experiment]:
         """The finished experiments and their re-runs, without broken ones, in the order in which they ended; only number `run`
         if it is not 0.

@@ -7,14 +7,17 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from undermine import target_files
+
 SUFFIXES = (".py", ".java", ".kt", ".scala")
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
 _FILES_MAX = 20_000
+_SOURCE_BYTES_MAX = 4_000_000
 
 
 class Repository:
@@ -57,6 +60,20 @@ def dotted_name(file: PurePath) -> str:
     """The file's path as the name of a module: `pkg/a.py` and `pkg/a/__init__.py` are `pkg.a`."""
     parts = file.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def source_text(path: Path) -> str:
+    """The text of a source file; "" if it cannot be read."""
+    try:
+        return target_files.read(path, _SOURCE_BYTES_MAX).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def script_in(command: Iterable[str], project: Path) -> Path | None:
+    """The file that a command runs as a Python script."""
+    words = (word.replace("{project}", str(project)) for word in command)
+    return next((path for word in words if word.endswith(".py") and (path := project / word).is_file()), None)
 
 
 def _by_last_name(folder: Path) -> dict[str, list[tuple[str, Path]]]:

@@ -12,8 +12,7 @@ from fake_engine import ENDLESS, TOML, FakeEngine, Scripted, campaign, configure
 from rounds import written
 
 from undermine import api
-from undermine.campaign import proposing, stored_plans
-from undermine.campaign.stored_plans import note_counted_only, read
+from undermine.campaign import proposing
 from undermine.cli import commands as cli
 from undermine.config.schema import Config
 from undermine.exchange import plan_file
@@ -24,8 +23,9 @@ from undermine.model.rounds import RoundKind
 from undermine.model.run import RunRecord
 from undermine.policies.pruning import Policy, Pruned, cluster_policy, compose, filter_policy, prune
 from undermine.protocols import Dropped
-from undermine.store import campaign_dirs
+from undermine.store import campaign_dirs, stored_plans
 from undermine.store.database import CampaignStore
+from undermine.store.stored_plans import note_counted_only, read
 from undermine.testing import point
 
 
