@@ -41,6 +41,7 @@ ROOMS = (
     "config",
     "store",
     "report",
+    "web",
     "exchange",
     "deployments",
     "userland",

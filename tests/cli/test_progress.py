@@ -143,7 +143,7 @@ def test_the_board_counts_runs_statuses_and_symptoms() -> None:
 
 def test_the_board_shows_a_run_until_it_is_done() -> None:
     running = Notice("run", "crash before x", {"run": 7, "strategy": "random"})
-    assert "now  random: crash before x" in board(running)
+    assert "now  0.0 s  random: crash before x" in board(running)
     assert "now" not in board(running, done(run=7))
 
 

@@ -15,7 +15,7 @@ from undermine.api import changes
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
 from undermine.api.stored import new_logs, partition_ends, remarks, today
 from undermine.campaign.limits import Limits
-from undermine.campaign.running import Listener
+from undermine.campaign.running import Listener, Notice
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
@@ -96,6 +96,7 @@ def hunt(
         campaign.refuse_unusable()  # raises before it becomes the latest campaign
         store.set_meta("identity", {**identity(config), "seed_said": seed})
         point_latest(config, folder)
+        listener(Notice("campaign", f"campaign {folder.name}", {"folder": str(folder)}))
         campaign.run(limits)
         found = store.findings()
         coverage = campaign.plan_runner.coverage or coverage_of(store)

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from undermine import api
+from undermine.campaign.running import Listener, Notice
 from undermine.cli.ci.outputs import (
     BaselineOption,
     FailUnderOption,
@@ -42,6 +43,7 @@ from undermine.config.schema import Config
 from undermine.model.errors import Interrupted, UserError
 from undermine.report.html import write_report
 from undermine.report.text import count
+from undermine.web.serving import serving
 
 DEMO_JOBS = 2
 """Runs at a time. The example mostly waits for its own timers, so two runs fit on a small machine."""
@@ -91,6 +93,9 @@ def hunt(
     junit: JunitOption = None,
     sarif: SarifOption = None,
     github: GithubOption = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Also serve the report on loopback while the hunt runs, and print its address.")
+    ] = False,
     params: SetOption = None,
     json: JsonOption = False,
 ) -> int:
@@ -106,6 +111,7 @@ def hunt(
     - `undermine hunt -s random --max-runs 50 --seed 7`
     - `undermine hunt --resume`
     - `undermine hunt --budget 10m --changed-since origin/main`
+    - `undermine hunt --budget 1h --web`
     - `undermine hunt --baseline known.toml --junit junit.xml --sarif undermine.sarif --fail-under 50`
     """
     loaded = load_config(config, params)
@@ -113,7 +119,11 @@ def hunt(
     refuse_places(junit, sarif)
     github_too = github_wanted(github)
     with quiet_for(github_too, json):
-        with _findings_so_far(loaded, config, json), listening(json, title="hunt", budget_s=budget_s) as listener:
+        with (
+            _findings_so_far(loaded, config, json),
+            listening(json, title="hunt", budget_s=budget_s) as shown,
+            _live_page(shown, budget_s, json) if web else contextlib.nullcontext(shown) as listener,
+        ):
             result = api.hunt(
                 loaded,
                 strategies=strategy or (),
@@ -157,6 +167,27 @@ def demo(
         result = api.hunt(loaded, budget_s=budget_s, seed=seed, jobs=DEMO_JOBS, listener=listener)
     _show_result(result, json, folder)
     return 0
+
+
+@contextlib.contextmanager
+def _live_page(shown: Listener, budget_s: float, json: bool) -> Iterator[Listener]:
+    """A listener that also serves the page of the campaign, from its beginning until the hunt ends."""
+    with contextlib.ExitStack() as pages:
+
+        def listen(news: Notice) -> None:
+            shown(news)
+            if news.kind != "campaign":
+                return
+            try:
+                address = pages.enter_context(serving(Path(news.data["folder"]), budget_s))
+            except OSError as error:
+                shown(Notice("warning", f"the live report cannot be served: {error.strerror}"))
+                return
+            shown(Notice("page", f"live report: {address}", {"address": address}))
+            if json:
+                typer.echo(f"live report: {address}", err=True)
+
+        yield listen
 
 
 @contextlib.contextmanager

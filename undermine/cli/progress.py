@@ -1,4 +1,7 @@
-"""Progress of runs: a live view on a terminal, else one line for each finished run."""
+"""Progress of runs: a live view on a terminal, else one line for each finished run.
+
+The view shows the time left, the rate, the runs that are under way, coverage, and the findings so far.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,12 @@ from undermine.cli.console import console, printable
 from undermine.cli.coverage import coverage_words, growth_words
 from undermine.model.finding import named
 from undermine.model.rounds import RoundKind
+from undermine.report.text import count, duration
+from undermine.web.status import RECENT_S, rate_words, time_words
 
 _LINES = (
     "building",
+    "page",
     "done",
     "broken",
     "resume",
@@ -55,6 +61,8 @@ _DECISIONS = {
     "shrunk": "bold red",
 }
 """Kinds of news that decide about a symptom, with the style that its row has from then on."""
+_SUSPECTED = frozenset({"suspect", "waiting", "confirming"})
+_CONFIRMED = frozenset({"confirmed", "comparing", "shrinking", "shrunk"})
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
 
@@ -107,13 +115,21 @@ class Board:
         self._title = title
         self._budget_s = budget_s
         self._begun = time.monotonic()
+        self._budget_begun = 0.0
+        """When the campaign began; 0 before that."""
+        self._ended: list[float] = []
+        """When each run ended."""
         self._runs = 0
         self._by_strategy: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
         self._symptoms: dict[str, int] = {}
         self._decisions: dict[str, dict[str, tuple[str, str]]] = {}
         """By symptom and name of a finding: what was said of it, and the style of its row."""
-        self._now: dict[int, str] = {}
+        self._kinds: dict[str, str] = {}
+        """By name of a finding: the kind of the last decision about it."""
+        self._now: dict[int, tuple[float, str]] = {}
+        """By run: when it began, and its words."""
+        self._page = ""
         self._warnings: list[str] = []
         self.coverage = Reached()
 
@@ -127,10 +143,14 @@ class Board:
         if reached.runs >= self.coverage.runs:  # parallel runs may report out of order
             self.coverage = reached
         if news.kind == "building":
-            self._now[run] = printable(news.text)
+            self._now[run] = time.monotonic(), printable(news.text)
+        elif news.kind == "campaign":
+            self._budget_begun = time.monotonic()
+        elif news.kind == "page":
+            self._page = printable(news.text)
         elif news.kind == "run":
             self._now.pop(0, None)
-            self._now[run] = printable(f"{news.data['strategy']}: {news.text}")
+            self._now[run] = time.monotonic(), printable(f"{news.data['strategy']}: {news.text}")
         elif news.kind in ("warning", "remark"):
             self._warnings.append(printable(news.text))
         elif news.kind in _DECISIONS:
@@ -138,9 +158,11 @@ class Board:
             name = printable(named(news.data.get("symptom", ""), news.data.get("when", "")))
             said = "being confirmed" if news.kind == "suspect" else printable(news.text).removesuffix(f": {name}")
             self._decisions.setdefault(symptom, {})[name] = (said, _DECISIONS[news.kind])
+            self._kinds[name] = news.kind
         elif news.kind == "done":
             self._now.pop(run, None)
             self._runs += 1
+            self._ended.append(time.monotonic())
             for counter, key in ((self._by_strategy, news.data["strategy"]), (self._statuses, news.data["status"])):
                 counter[key] = counter.get(key, 0) + 1
             if symptom := printable(_symptom(news)):
@@ -148,20 +170,39 @@ class Board:
 
     def __rich__(self) -> RenderableType:
         rows: list[RenderableType] = []
-        head = f"{self._title}: {self._runs} runs in {self.elapsed_s:.0f} s"
+        head = ", ".join(filter(None, (f"{self._title}: {count(self._runs, 'run')} in {duration(self.elapsed_s)}", self._rate)))
         if self._budget_s:
-            head += f" of {self._budget_s:.0f} s"
+            used_s = time.monotonic() - self._budget_begun if self._budget_begun else 0.0
+            head += f"; {time_words(used_s, self._budget_s)}"
             bar = Table.grid()
-            bar.add_row(ProgressBar(total=self._budget_s, completed=min(self.elapsed_s, self._budget_s), width=60))
+            bar.add_row(ProgressBar(total=self._budget_s, completed=min(used_s, self._budget_s), width=60))
             rows.append(bar)
         counts = [f"{name} {n}" for name, n in (*self._by_strategy.items(), *self._statuses.items())]
         rows.append(Text("  ".join(counts) or "starting", style="dim"))
         if self.coverage.runs:
             rows.append(Text(coverage_words(self.coverage), style="dim"))
         rows += [Text(text, style="yellow") for text in self._warnings]
-        rows += [Text(f"now  {text}", overflow="ellipsis", no_wrap=True) for text in list(self._now.values())[:4]]
+        if self._page:
+            rows.append(Text(self._page, overflow="fold"))
+        now = ((duration(time.monotonic() - begun), text) for begun, text in list(self._now.values())[:4])
+        rows += [Text(f"now  {since}  {text}", overflow="ellipsis", no_wrap=True) for since, text in now]
+        if words := self._finding_words:
+            rows.append(Text(f"findings: {words}"))
         rows += [row for symptom, n in list(self._symptoms.items()) for row in self._symptom_rows(symptom, n)]
         return Panel(Group(*rows), title=head, title_align="left")
+
+    @property
+    def _rate(self) -> str:
+        """How many runs ended in a minute, lately."""
+        since_s = min(RECENT_S, self.elapsed_s)
+        return rate_words(sum(ended >= time.monotonic() - since_s for ended in self._ended), since_s)
+
+    @property
+    def _finding_words(self) -> str:
+        """`2 confirmed, 1 suspected`"""
+        kinds = list(self._kinds.values())
+        numbers = {"confirmed": sum(kind in _CONFIRMED for kind in kinds), "suspected": sum(kind in _SUSPECTED for kind in kinds)}
+        return ", ".join(f"{number} {word}" for word, number in numbers.items() if number)
 
     def _symptom_rows(self, symptom: str, count: int) -> Iterator[Text]:
         """A row for each of its findings; the first one has the number of runs."""

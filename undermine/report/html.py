@@ -49,8 +49,8 @@ def write_report(folder: Path, output: Path | None = None) -> Path:
     return write_file(output or folder / "report.html", lambda stream: stream.write(page), "-o")
 
 
-def render(store: CampaignStore) -> str:
-    """The whole page."""
+def render(store: CampaignStore, band: Markup = Markup(), scripts: Sequence[str] = ()) -> str:  # noqa: B008 - immutable
+    """The whole page. `band` is shown below its head; `scripts` are more scripts of it, which may ask the page's own server."""
     env = environment()
     rows = store.run_rows()
     findings = data.ranked(store.findings())
@@ -59,7 +59,8 @@ def render(store: CampaignStore) -> str:
     coverage = coverage_of(store, rows, finding_of)
     files = _files(env, coverage.files)
     return env.get_template("page.html").render(
-        **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js")),
+        **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js", *scripts)),
+        band=band,
         head=head_of(store, rows, findings),
         contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
         cards=[card for finding, card in zip(findings, cards, strict=False) if not _is_dropped(finding)],

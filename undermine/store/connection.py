@@ -62,6 +62,16 @@ class Connection:
                     ) from error
                 raise
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything that is read inside belongs to one moment, while another process writes."""
+        with self._lock:
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
     def _all(self, sql: str, *values: Any) -> list[Any]:
         with self._lock:
             return self._db.execute(sql, values).fetchall()

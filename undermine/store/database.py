@@ -378,6 +378,21 @@ class CampaignStore(ShownPoints):
             out.append(entry)
         return out
 
+    def finished(self, since: float = 0.0) -> int:
+        """The number of runs that ended after this time, in seconds since 1970."""
+        return int(self._all("SELECT COUNT(*) FROM runs WHERE state = 'done' AND ended >= ?", since)[0][0])
+
+    def under_way(self) -> list[tuple[int, Slot, float]]:
+        """The runs that are under way: each with its slot and the time at which it started, in seconds since 1970."""
+        rows = self._all(
+            "SELECT x.run, x.started, x.round, x.idx, r.strategy, s.plan, r.kind FROM runs x JOIN rounds r USING (round) "
+            "JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'running' ORDER BY x.run"
+        )
+        return [
+            (run, Slot(round_index, index, strategy, decoded_plan(plan), RoundKind(kind)), started)
+            for run, started, round_index, index, strategy, plan, kind in rows
+        ]
+
     def status_counts(self) -> dict[str, int]:
         """The number of runs by status. Fault-free and benign runs, controls, surveys, realism checks, comparisons and smaller
         plans are counted under their kind."""
