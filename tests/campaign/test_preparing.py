@@ -206,6 +206,9 @@ def test_the_baseline_can_be_learnt_from_fault_free_runs_alone(stage, store) -> 
     assert stage.runner.strategies == [BASELINE] * 3
     assert store.meta("capabilities") is not None
     assert store.meta("reachable") is not None
+    ids = {seen.point.id for seen in store.baseline_points()[0]}
+    assert store.impossible()
+    assert all(why and points <= ids for why, points in store.impossible().items())
     assert preparing.learn().templates == ("INFO ready", "line of run <n>")
 
 

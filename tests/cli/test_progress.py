@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from undermine.analysis.coverage import Reached
 from undermine.campaign.running import Notice
 from undermine.cli import progress as progress_module
 from undermine.cli.progress import Board, progress
+from undermine.web.status import rate_words, time_words
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 [bold red]x[/bold red] \u202e\x00"
 
@@ -135,7 +137,8 @@ def test_the_board_shows_coverage_once_there_is_some() -> None:
 
 def test_the_board_counts_runs_statuses_and_symptoms() -> None:
     drawn = board(done("lost"), done("lost", run=8), done(run=9))
-    assert "hunt: 3 runs" in drawn
+    assert "hunt: 3 runs in" in drawn
+    assert "runs a minute" in drawn
     assert "random 3" in drawn
     assert "fired 3" in drawn
     assert "FAIL ×2  lost" in drawn
@@ -145,6 +148,31 @@ def test_the_board_shows_a_run_until_it_is_done() -> None:
     running = Notice("run", "crash before x", {"run": 7, "strategy": "random"})
     assert "now  0.0 s  random: crash before x" in board(running)
     assert "now" not in board(running, done(run=7))
+
+
+def test_the_board_counts_the_time_from_the_beginning_of_the_campaign() -> None:
+    assert "1 min of 1 min left" in board()
+    assert re.search(r"(1 min|5\d s) of 1 min left", board(Notice("campaign", "", {"folder": "x"})))
+
+
+def test_the_time_and_the_rate_in_words() -> None:
+    assert time_words(100, 600) == "8 min 20 s of 10 min left"
+    assert time_words(700, 600) == "the budget of 10 min is used up; suspicions are being confirmed"
+    assert rate_words(7, 30) == "14.0 runs a minute"
+    assert rate_words(0, 30) == rate_words(3, 0) == ""
+
+
+def test_the_board_counts_findings_by_what_was_decided_last() -> None:
+    said = "suspect a, confirming a, confirmed a, shrunk a, suspect b, suspect c, flaky c"
+    news = [Notice(kind, symptom, {"symptom": symptom}) for kind, symptom in map(str.split, said.split(", "))]
+    assert "findings: 1 confirmed, 1 suspected" in board(*news)
+    assert "findings:" not in board(*news[-2:])
+
+
+def test_the_address_of_the_live_page_is_shown(lines: Callable[..., list[str]]) -> None:
+    page = Notice("page", "live report: http://127.0.0.1:1/secret/", {"address": "http://127.0.0.1:1/secret/"})
+    assert "live report: http://127.0.0.1:1/secret/" in board(page)
+    assert lines(page)[0].endswith("live report: http://127.0.0.1:1/secret/")
 
 
 def test_hostile_text_reaches_the_board_as_text() -> None:

@@ -24,7 +24,7 @@ from undermine.model.point import CLIENT, Point
 from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.model.run import HealthSample, Moment, NodeExit, Receipt, Timing, Verdict
 from undermine.protocols import PointSeen
-from undermine.report import data, head, html, run_table
+from undermine.report import data, head, html
 from undermine.report.card import certainty_of
 from undermine.report.html import write_report
 from undermine.report.stacks import process_rows
@@ -494,7 +494,7 @@ def test_many_large_findings_and_runs_make_no_large_page(tmp_path: Path) -> None
 
 
 def test_failing_runs_are_kept_if_not_all_runs_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_table, "_BYTES_MAX", 1_000)
+    monkeypatch.setattr(html, "BYTES_MAX", 1_000)
     made, _ = one_finding(tmp_path)
     for _ in range(9):
         made.run("random", plan(Crash(), WHERE), made=record(0, plan(Crash(), WHERE), status="not_fired"))
@@ -503,6 +503,19 @@ def test_failing_runs_are_kept_if_not_all_runs_fit(tmp_path: Path, monkeypatch: 
     assert numbers[0] == "1"
     assert numbers[1:] == [str(n) for n in range(12 - len(numbers), 11)], "the newest of the others"
     assert f"{len(numbers)} of 10 runs are shown" in shown.text
+
+
+def test_findings_that_do_not_fit_are_counted_and_not_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "_CARDS_BYTES_MAX", 20_000)
+    made, first = one_finding(tmp_path)
+    copies = (msgspec.structs.replace(first, id=f"F{n}", symptom=f"s{n}") for n in range(1, 31))
+    made.findings(*copies)
+    shown = page(made.close())
+    cards = [attrs["id"] for tag, attrs in shown.tags if tag == "article"]
+    assert 2 < len(cards) < 30
+    assert f"{30 - len(cards)} more findings are not on this page" in shown.text
+    links = {(attrs["href"] or "")[1:] for tag, attrs in shown.tags if tag == "a"}
+    assert links <= set(shown.ids())
 
 
 # --- the file

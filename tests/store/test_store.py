@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,30 @@ def test_an_interrupted_run_is_broken_and_its_slot_is_open_for_the_next_session(
     assert [run.id for run in reopened.past_runs()] == [done, new]
     assert reopened.open_slots() == []
     reopened.close()
+
+
+def test_runs_under_way_are_known_until_they_end(store: CampaignStore) -> None:
+    first, second = store.write_round("random", [plan(0), plan(1)])
+    before = time.time()
+    run = store.begin_run(second)
+    (found,) = store.under_way()
+    assert found[:2] == (run, second)
+    assert before <= found[2] <= time.time()
+    assert store.finished() == 0
+    finish(store, second, run)
+    do(store, first)
+    assert store.under_way() == []
+    assert (store.finished(), store.finished(since=time.time() + 60)) == (2, 0)
+
+
+def test_a_snapshot_belongs_to_one_moment(store: CampaignStore) -> None:
+    writer = CampaignStore(store.folder)
+    with store.snapshot():
+        assert store.finished() == 0
+        do(writer, writer.write_round("random", [plan(0)])[0])
+        assert store.finished() == 0
+    assert store.finished() == 1
+    writer.close()
 
 
 def test_a_broken_run_leaves_its_slot_open_unless_asked_to_fill_it(store: CampaignStore) -> None:
@@ -357,6 +382,20 @@ def test_reachable_points_are_those_of_fault_free_runs_that_were_marked_so(store
     assert store.reachable() == (A, B)
     store.set_meta("reachable", [B.id, C.id])
     assert store.reachable() == (B,)
+
+
+def test_points_at_which_a_fault_is_impossible_are_kept_by_reason(store: CampaignStore) -> None:
+    assert store.impossible() == {}
+    store.set_meta("impossible", {"s1 has no agent": [A.id, B.id]})
+    assert store.impossible() == {"s1 has no agent": {A.id, B.id}}
+
+
+def test_all_points_are_located_in_the_order_of_their_first_appearance(store: CampaignStore) -> None:
+    baselines(store, (seen(A, 0), seen(B, 1)))
+    (slot,) = store.write_round("random", [plan(0)])
+    do(store, slot, points=(PointSeen(C, 1, 0, 0, 42), seen(A, 1)))
+    assert [(name, point) for name, point, _ in store.located()] == [(each.id, each) for each in (A, B, C)]
+    assert [line for *_, line in store.located()][2] == 42
 
 
 def test_experiments_are_the_runs_of_strategies_with_their_landings_and_unusual_points(store: CampaignStore) -> None:

@@ -26,15 +26,17 @@ from undermine.report.coverage.source import MARKS, FileView
 from undermine.report.coverage.view import coverage_of
 from undermine.report.head import head_of
 from undermine.report.predictions import predictions_of
-from undermine.report.run_table import run_blocks_of
+from undermine.report.run_table import BYTES_MAX, run_blocks_of
 from undermine.report.text import clean, clip, count
 from undermine.store.database import CampaignStore
 
 FINDINGS_MAX = 200
 _CARDS_BYTES_MAX = 1_200_000
-"""After this many bytes, further cards are brief, so that the page stays small enough to mail."""
+"""After this many bytes, further cards are brief; after twice as many, they are left out."""
 _SOURCE_BYTES_MAX = 1_000_000
 """After this many bytes of source, further files are left out."""
+_LARGE_PARTS_BYTES_MAX = 4_400_000
+"""Of cards, source and runs together. With the small parts, the page has at most 5 MB, so that it can be mailed."""
 
 
 def write_report(folder: Path, output: Path | None = None) -> Path:
@@ -43,7 +45,8 @@ def write_report(folder: Path, output: Path | None = None) -> Path:
         raise UserError(f"there is no campaign in {folder}; run `undermine hunt` first")
     store = CampaignStore(folder)
     try:
-        page = render(store)
+        with store.snapshot():  # a hunt may be running
+            page = render(store)
     finally:
         store.close()
     return write_file(output or folder / "report.html", lambda stream: stream.write(page), "-o")
@@ -55,16 +58,18 @@ def render(store: CampaignStore, band: Markup = Markup(), scripts: Sequence[str]
     rows = store.run_rows()
     findings = data.ranked(store.findings())
     cards = _cards(env, store, findings[:FINDINGS_MAX], rows)
-    finding_of = {run: finding.id for finding in findings[:FINDINGS_MAX] for run in finding.runs}
+    shown = findings[: len(cards)]
+    finding_of = {run: finding.id for finding in shown for run in finding.runs}
     coverage = coverage_of(store, rows, finding_of)
     files = _files(env, coverage.files)
+    left = _LARGE_PARTS_BYTES_MAX - sum(len(part.encode()) for part in (*cards, *files))
     return env.get_template("page.html").render(
         **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js", *scripts)),
         band=band,
         head=head_of(store, rows, findings),
-        contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in findings[:FINDINGS_MAX]],
-        cards=[card for finding, card in zip(findings, cards, strict=False) if not _is_dropped(finding)],
-        dropped=[card for finding, card in zip(findings, cards, strict=False) if _is_dropped(finding)],
+        contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in shown],
+        cards=[card for finding, card in zip(shown, cards, strict=True) if not _is_dropped(finding)],
+        dropped=[card for finding, card in zip(shown, cards, strict=True) if _is_dropped(finding)],
         notes=[(clip(note, 400), runs) for note, runs in store.notes()],
         findings_left_out=len(findings) - len(cards),
         predictions=predictions_of(store, finding_of),
@@ -72,7 +77,7 @@ def render(store: CampaignStore, band: Markup = Markup(), scripts: Sequence[str]
         files=files,
         files_left_out=[view.name for view in coverage.files[len(files) :]],
         marks=MARKS,
-        runs=run_blocks_of(store, rows, finding_of),
+        runs=run_blocks_of(store, rows, finding_of, min(BYTES_MAX, left)),
         runs_total=len(rows),
     )
 
@@ -88,6 +93,8 @@ def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], 
     cards: list[Markup] = []
     spent = 0
     for finding in findings:
+        if spent > 2 * _CARDS_BYTES_MAX:
+            break
         brief = spent > _CARDS_BYTES_MAX
         card = card_of(store, finding, by_run, lines, brief=brief)
         pictures = {"picture": Markup(card.picture), "shown_by": Markup(card.shown_by)}

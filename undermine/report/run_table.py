@@ -25,7 +25,7 @@ _WHAT_FOR = {
     RoundKind.REPLAY: "replay",
 }
 """Words for runs that no strategy proposed."""
-_BYTES_MAX = 2_200_000
+BYTES_MAX = 2_200_000
 """Of all rows together: about 10,000 runs."""
 _BLOCK = 500
 """The runs of one block."""
@@ -56,13 +56,15 @@ class RunBlock:
         return sum(row.kind == "failing" for row in self.rows)
 
 
-def run_blocks_of(store: CampaignStore, rows: Sequence[Row], finding_of: Mapping[int, str]) -> tuple[RunBlock, ...]:
-    """The runs by number, as many as fit into the page. Failing runs are preferred, then newer ones."""
+def run_blocks_of(
+    store: CampaignStore, rows: Sequence[Row], finding_of: Mapping[int, str], bytes_max: int = BYTES_MAX
+) -> tuple[RunBlock, ...]:
+    """The runs by number, as many as fit into these bytes. Failing runs are preferred, then newer ones."""
     kept, spent = [], 0
     for row in sorted(rows, key=lambda row: (not row["symptom"], -row["run"])):
         shown = _run_row(store, row, finding_of)
         spent += _ROW_BYTES + sum(len(escape(text).encode()) for text in (shown.strategy, shown.plan, shown.verdict))
-        if spent > _BYTES_MAX:
+        if spent > bytes_max:
             break
         kept.append(shown)
     kept.sort(key=lambda row: row.run)

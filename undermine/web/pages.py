@@ -64,10 +64,16 @@ class _Kept:
         self._lock = threading.Lock()
 
     def content(self) -> bytes:
-        with self._lock:
+        """The content; an old one at once while another thread makes the new one."""
+        old = self._content
+        if not self._lock.acquire(blocking=not old):
+            return old
+        try:
             begun = time.monotonic()
             if begun >= self._until:
                 self._content = self._make()
                 ended = time.monotonic()
                 self._until = ended + max(self._current_s, _REST * (ended - begun))
             return self._content
+        finally:
+            self._lock.release()
