@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -127,6 +128,7 @@ def look(env: Environment, styles: Sequence[str], scripts: Sequence[str]) -> dic
     }
 
 
+@cache
 def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("undermine.report", "templates"),

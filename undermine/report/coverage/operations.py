@@ -97,7 +97,7 @@ class Fired:
 
 
 class Operations:
-    """All operations that runs showed or plans name."""
+    """All operations that runs showed, and those at which faults fired."""
 
     def __init__(self, store: CampaignStore) -> None:
         self._store = store
@@ -113,13 +113,11 @@ class Operations:
 
     def _at(self, point: Point) -> Operation | None:
         """The operation of a point; None if it is a client's, or no operation at all."""
-        op, loc, node = point.get("op"), point.get("loc"), point.get("node")
-        if not loc or op == PHASE or node == CLIENT:
-            return None
-        role = point.get("role") if loc.startswith(f"{SCRIPT}:") else ""
-        operation = self._known.setdefault((op, loc, role), Operation(op, loc, role))
-        operation.nodes.add(node)
-        return operation
+        if key := _key(point):
+            operation = self._known.setdefault(key, Operation(*key))
+            operation.nodes.add(point.get("node"))
+            return operation
+        return None
 
     def count(self, rows: Sequence[Row], fired: Iterable[Fired], finding_of: Mapping[int, str]) -> None:
         """Count the faults that fired and everything that was skipped."""
@@ -154,9 +152,10 @@ class Operations:
                     operation.impossible.add(why)
 
     def _of_plan(self, plan: Plan) -> Operation | None:
-        """The operation of a plan's last fault."""
+        """The operation of a plan's last fault; None if no run has shown it."""
         at = final_at(plan.steps[-1].trigger) if plan.steps else None
-        return self._at(at.point) if at else None
+        key = _key(at.point) if at else None
+        return self._known.get(key) if key else None
 
     def fired(self, rows: Sequence[Row]) -> Iterator[Fired]:
         """The faults that took effect, in the order of the runs."""
@@ -170,6 +169,13 @@ class Operations:
                     name = names[number] if number < len(names) else ""
                     point = self._points.get(name) or (at.point if at else Point(()))
                     yield Fired(row["run"], fault_kind(step.fault), point, bool(row["symptom"]))
+
+
+def _key(point: Point) -> Key | None:
+    op, loc = point.get("op"), point.get("loc")
+    if not (op and loc) or op == PHASE or point.get("node") == CLIENT:
+        return None
+    return op, loc, point.get("role") if loc.startswith(f"{SCRIPT}:") else ""
 
 
 def _proven(store: CampaignStore, row: Row) -> set[int]:
