@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
             if name == "status":
                 return 200, "application/json", self.server.pages.status()
         except Exception:
-            traceback.print_exc()
+            self.server.complain()
             return 503, "text/plain", b"the page cannot be made now: reload it. web.log in the folder of the campaign says why\n"
         return 404, "text/plain", b"not found\n"
 
@@ -105,7 +105,14 @@ class Server(ThreadingMixIn, TCPServer):
         self.pages = pages
         port = listening.getsockname()[1]
         self.names = (f"{LOOPBACK}:{port}", f"localhost:{port}")
+        self._has_complained = False
         self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def complain(self) -> None:
+        """Print the error that is being handled, unless there was one before: an open page asks every two seconds."""
+        if not self._has_complained:
+            self._has_complained = True
+            traceback.print_exc()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):
@@ -122,7 +129,7 @@ class Server(ThreadingMixIn, TCPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away is no error."""
         if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
+            self.complain()
 
 
 def end_with_parent() -> None:
