@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from browser import CHROMIUM, browsing
 from report_campaigns import CampaignMaker, at_s, plan, point, record
@@ -235,10 +236,12 @@ def test_the_open_page_shows_new_findings_and_the_end(made: CampaignMaker, tmp_p
             fail(made)
             shown.until("document.querySelector('#live-now li').textContent.includes('crash before file.write')")
             shown.until("document.querySelector('#live-findings').textContent.startsWith('F1data is lost </script>')")
-            assert shown.ask("document.querySelector('#live-news').textContent") == "1 new finding"
+            assert shown.ask("document.querySelector('#live-news').textContent") == "1 new or changed finding"
             shown.ask("document.querySelector('#live-findings a').click()")
             shown.until("document.readyState === 'complete' && document.querySelector('#F1.card') !== null")
             assert shown.ask("location.hash") == "#F1"
+            made.findings(msgspec.structs.replace(made.store.findings()[0], undecided=False, tries=2, hits=2))
+            shown.until("document.querySelector('#live-findings').textContent.endsWith('reproduced 2 of 2')")
             assert not shown.errors
             hunt.close()
             shown.until("document.querySelector('#live-state').textContent === 'The hunt has ended'")

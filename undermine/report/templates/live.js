@@ -1,7 +1,7 @@
 // The page of a running hunt asks its server what happens now. Everything that comes from there is shown as text.
 (() => {
   const at = (name) => document.getElementById("live-" + name);
-  const cards = new Set([...document.querySelectorAll(".card")].map((card) => card.id));
+  const badges = new Map([...document.querySelectorAll(".card")].map((card) => [card.id, card.querySelector(".badge").textContent]));
   const PERIOD_MS = 2000, FAILURES_MAX = 3;
   let failures = 0, said = "";
 
@@ -24,8 +24,8 @@
     at("share").value = status.share;
     const now = status.now.map((run) => item(`run ${run.run} for ${run.since}: ${run.words}`));
     at("now").replaceChildren(...(now.length ? now : [item("no run is under way")]));
-    const fresh = status.findings.filter((finding) => !cards.has(finding.id));
-    const words = fresh.length ? `${fresh.length} new finding${fresh.length > 1 ? "s" : ""}` : "";
+    const fresh = status.findings.filter((finding) => badges.get(finding.id) !== finding.badge);
+    const words = fresh.length ? `${fresh.length} new or changed finding${fresh.length > 1 ? "s" : ""}` : "";
     if (words !== said) put(at("news"), said = words);
     at("findings").hidden = !fresh.length;
     at("findings").replaceChildren(...fresh.map((finding) => {
