@@ -157,7 +157,7 @@ def test_the_board_counts_the_time_from_the_beginning_of_the_campaign() -> None:
 
 def test_the_time_and_the_rate_in_words() -> None:
     assert time_words(100, 600) == "8 min 20 s of 10 min left"
-    assert time_words(700, 600) == "the budget of 10 min is used up; suspicions are being confirmed"
+    assert time_words(700, 600) == "the budget of 10 min is used up; the hunt is finishing"
     assert rate_words(7, 30) == "14.0 runs a minute"
     assert rate_words(0, 30) == rate_words(3, 0) == ""
 

@@ -83,4 +83,4 @@ def time_words(used_s: float, budget_s: float) -> str:
     """`8 min 20 s of 10 min left`"""
     if used_s < budget_s:
         return f"{duration(budget_s - used_s)} of {duration(budget_s)} left"
-    return f"the budget of {duration(budget_s)} is used up; suspicions are being confirmed"
+    return f"the budget of {duration(budget_s)} is used up; the hunt is finishing"

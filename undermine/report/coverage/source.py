@@ -48,7 +48,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Block:
-    """Some lines: one line with operations, several without, or a gap (`last` is 0 unless there is code)."""
+    """Consecutive lines: one line with operations, several without, or a gap, whose code isn't shown."""
 
     first: int
     last: int
