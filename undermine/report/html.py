@@ -36,7 +36,7 @@ _CARDS_BYTES_MAX = 1_200_000
 """After this many bytes, further cards are brief; after twice as many, they are left out."""
 _SOURCE_BYTES_MAX = 1_000_000
 """After this many bytes of source, further files are left out."""
-_LARGE_PARTS_BYTES_MAX = 4_400_000
+_LARGE_PARTS_BYTES_MAX = 3_900_000
 """Of cards, source and runs together. With the small parts, the page has at most 5 MB, so that it can be mailed."""
 
 
