@@ -166,8 +166,8 @@ class _Grouping:
         return [group for group in alike if group in kept]
 
     def _joined(self, groups: Iterable[_Group], have_one_cause: Callable[[_Group, _Group], bool]) -> list[_Group]:
-        """Join groups that have one cause. Each group joins the first such group. A group that is ruled out joins none, so that it
-        hides none."""
+        """Join groups that have one cause. Each group joins the first such group. A group that is ruled out joins none: it must
+        hide none."""
         kept: list[_Group] = []
         for group in groups:
             first = next((one for one in kept if have_one_cause(one, group) and not self._is_ruled_out(one)), None)
