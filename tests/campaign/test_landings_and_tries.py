@@ -12,7 +12,7 @@ from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step, Then
-from undermine.model.point import REST, phase_point
+from undermine.model.point import REST, phase_point, point_of
 from undermine.model.predictions.candidate import Candidate, Evidence, Reason
 from undermine.model.predictions.landings import UNKNOWN
 from undermine.model.run import PENDING, Moment, Receipt, RunRecord
@@ -52,6 +52,29 @@ class Predicts(Whole):
 
     def propose(self, history):
         return [Candidate(plan, (LOCK,)) for plan in super().propose(history)]
+
+
+# --- the order of plans that wait
+
+
+def test_a_plan_inside_the_window_of_a_finding_comes_last(engine, store) -> None:
+    names = [f"f{number}" for number in range(1, 10)]
+    at = {name: point(loc=f"app:{name}#1") for name in names}
+    shown = [event(loc=f"app:{name}#1", stack=(f"app:{name}#1", "app:main#1"), seq=n, t_ns=n) for n, name in enumerate(names, 1)]
+    engine.runner.shows = lambda plan, conditions: tuple(shown)
+    engine.runner.moments = lambda count, plan: tuple(
+        Moment(n, "n1", 5, point_of(shown[names.index(step.trigger.point["loc"][4:6])])) for n, step in enumerate(plan.steps)
+    )
+    order = ["f1", "f4", "f7", "f6", "f5", "f2", "f9"]
+    whole = {name: (Step(At(point_of(shown[names.index(name)])), Crash()),) for name in names}
+    picks = {at[name]["loc"] for name in ("f1", "f4")}
+    over = campaign(
+        engine, store, [Whole("a", *(whole[name] for name in order)), Fixed("b")],
+        lambda plan: hurts(plan) and any(step.trigger.point["loc"] in picks for step in plan.steps),
+    )  # fmt: skip
+    over.run(ENDLESS)
+    tried = [plan.steps[0].trigger.point["loc"][4:6] for plan in engine.runner.executed if plan.strategy == "a"]
+    assert tried == ["f1", "f4", "f7", "f6", "f5", "f9", "f2"]
 
 
 # --- landings

@@ -268,6 +268,18 @@ def test_a_campaign_may_choose_its_variables(project: Path) -> None:
     assert config.fingerprint() == chosen.fingerprint() != before.fingerprint()
 
 
+def test_the_parts_of_the_workload_are_listed_by_a_parameter(project: Path) -> None:
+    text = MINIMAL + "[params]\nwork = 'reads, locks,reads,'\nn = 3\n[workload]\nparts = 'work'\n"
+    (project / "undermine.toml").write_text(text)
+    config = load(project)
+    assert config.parts == ("reads", "locks")
+    assert load(project, {"work": "locks"}).parts == ("locks",)
+    fewer = config.with_parts(("locks",))
+    assert (fewer.params, fewer.parts) == ({"work": "locks", "n": 3}, ("locks",))
+    (project / "undermine.toml").write_text(MINIMAL)
+    assert load(project).parts == ()
+
+
 def test_variables_of_a_role_come_before_those_of_all(project: Path) -> None:
     text = (
         MINIMAL + "variables = {term = 'app.store:Store.term'}\n[variables]\nterm = 'app:term'\nrole = 'app:X.y[z]'\n"
@@ -315,6 +327,8 @@ MALFORMED = [
     ("+[hunt]\n'a b' = 1", '7: hunt."a b" is not a known key', "keys of [hunt]: strategies, budget"),
     ("+name = 'x'", "6: roles.store.name is not a known key", "did you mean campaign.name?"),
     # types and ranges
+    ("+[workload]\nparts = 'work'", "7: workload.parts must be the name of a parameter", '([params] has none), not "work"'),
+    ("+[params]\nwork = 3\n[workload]\nparts = 'work'", "9: workload.parts must be", 'like work = "reads,writes"'),
     ("+[hunt]\n\njobs = '2'", "8: hunt.jobs must be", 'a whole number from 0 to 64, not "2"'),
     ("+[hunt]\njobs = 65", "7: hunt.jobs must be", "from 0 to 64, not 65"),
     ("+[hunt]\nseed = true", "7: hunt.seed must be", "not true"),

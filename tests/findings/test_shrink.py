@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from undermine.findings.confirm import Attempt, Rate
-from undermine.findings.shrink import DURATION_MIN_S, Shrunk, reductions, shrunk, worth_it
+from undermine.findings.shrink import DURATION_MIN_S, Shrunk, Workload, reductions, shrunk, worth_it
 from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Pause, Reboot
 from undermine.model.finding import LandedRun, Landing
-from undermine.model.plan import At, Plan, Step, Then, final_at
+from undermine.model.plan import At, Plan, Step, Then, Work, final_at
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Symptom
 from undermine.testing import point
@@ -245,3 +245,83 @@ def test_a_plan_that_did_no_harm_before_is_not_run() -> None:
 @pytest.mark.parametrize(("hits", "tries", "expected"), [(3, 3, True), (2, 4, True), (1, 3, False), (0, 3, False), (0, 0, False)])
 def test_a_plan_that_rarely_fails_is_not_reduced(hits: int, tries: int, expected: bool) -> None:
     assert worth_it(confirmed(plan_of(Crash()), hits, tries)) is expected
+
+
+# --- the workload
+
+
+PARTS = ("keys", "log", "job", "members")
+
+
+def work_of(plan: Plan) -> tuple[tuple[str, ...], int]:
+    work = plan.work or Work()
+    return work.parts or PARTS, work.operations_max or 0
+
+
+class WorkWorld(World):
+    """A world in which a plan of one crash fails as long as its part of the workload is enough."""
+
+    def __init__(
+        self, enough: Callable[[tuple[str, ...], int], bool], without: Callable[[Plan], bool] = lambda plan: False
+    ) -> None:
+        def fails(plan: Plan) -> tuple[Symptom, ...]:
+            hurts = any(isinstance(step.fault, Crash) for step in plan.steps)
+            return (OWN,) if (enough(*work_of(plan)) if hurts else without(plan)) else ()
+
+        super().__init__(fails)
+
+    def search(self, attempt: Attempt, whole: Workload, wanted: int = 3) -> Shrunk:
+        while True:
+            reduced = shrunk(
+                attempt,
+                wanted,
+                lambda plan: self.made.get(plan.id, []),
+                lambda run: OWN in run.symptoms,
+                workload=lambda: whole,
+            )
+            if reduced.todo is None:
+                return reduced
+            run = run_of(reduced.todo, *self._fails(reduced.todo), status=self._status)
+            self.made.setdefault(reduced.todo.id, []).append(run)
+
+
+def test_one_part_of_the_workload_and_few_operations_are_left() -> None:
+    world = WorkWorld(lambda parts, most: "job" in parts and most in (0, 7, 15, 30))
+    reduced = world.search(confirmed(plan_of(Crash())), Workload(PARTS, 60))
+    assert work_of(reduced.plan) == (("job",), 7)
+    assert str(reduced.plan).endswith(", with only job of the workload and at most 7 operations for each client")
+    assert reduced.plan.steps == plan_of(Crash()).steps
+
+
+def test_parts_that_are_needed_together_stay() -> None:
+    world = WorkWorld(lambda parts, most: {"keys", "members"} <= set(parts))
+    assert work_of(world.search(confirmed(plan_of(Crash())), Workload(PARTS)).plan) == (("keys", "members"), 0)
+
+
+def test_a_smaller_workload_that_fails_without_the_fault_is_rejected() -> None:
+    cut_short = WorkWorld(lambda parts, most: True, without=lambda plan: work_of(plan)[0] == ("keys",))
+    assert work_of(cut_short.search(confirmed(plan_of(Crash())), Workload(PARTS)).plan) == (("log",), 0)
+
+
+def test_a_smaller_workload_that_misses_the_moment_is_rejected_at_once() -> None:
+    world = WorkWorld(lambda parts, most: True)
+    world._status = "not_fired"
+    assert world.search(confirmed(plan_of(Crash())), Workload(PARTS, 8)).plan.work is msgspec.UNSET
+    assert all(len(runs) == 1 for runs in world.made.values())
+
+
+def test_a_workload_without_parts_and_operations_is_not_reduced() -> None:
+    world = WorkWorld(lambda parts, most: True)
+    assert world.search(confirmed(plan_of(Crash())), Workload()).plan.work is msgspec.UNSET
+    assert world.made == {}
+
+
+def test_faults_become_smaller_before_the_workload_and_then_stay() -> None:
+    world = WorkWorld(lambda parts, most: "job" in parts)
+    attempt = confirmed(plan_of(Delay(8.0), Crash()))
+    first = shrunk(attempt, 3, lambda plan: (), lambda run: True, workload=lambda: Workload(PARTS))
+    assert (first.todo.work, first.of_faults) == (msgspec.UNSET, None)  # type: ignore[union-attr]
+    reduced = world.search(attempt, Workload(PARTS, 0))
+    assert faults_of(reduced.plan) == [Crash()]
+    assert work_of(reduced.plan) == (("job",), 0)
+    assert reduced.of_faults == msgspec.structs.replace(reduced.plan, work=msgspec.UNSET)

@@ -1,14 +1,15 @@
-"""Two ways to break one promise: a fault between them did no harm."""
+"""Two ways to break one promise: a fault between them did no harm. And the plans that wait: those inside a window come last."""
 
 from __future__ import annotations
 
 import pytest
 
+from undermine.findings.circumstances import all_circumstances
 from undermine.findings.group import suspicions
-from undermine.findings.windows import Position
+from undermine.findings.windows import Explored, Position, Windows
 from undermine.model.faults import Crash, Delay, Fault, Reboot
-from undermine.model.finding import Finding, LandedRun
-from undermine.model.plan import At, Plan, Step
+from undermine.model.finding import Bound, Finding, LandedRun, Window
+from undermine.model.plan import At, Plan, Step, When
 from undermine.model.point import Point
 from undermine.model.run import Rank, Symptom
 from undermine.testing import point
@@ -147,3 +148,44 @@ def test_a_node_that_does_not_serve_again_is_another_finding_in_other_circumstan
     gone = Symptom("worker does not serve again after healing: refused", Rank.RECOVERY)
     stopped, other = found(run(1, "take", gone), run(2, "take", gone, node="redis"))
     assert [one.when for one in (stopped, other)] == ["a worker stops", "broker stops"]
+
+
+# --- plans that wait
+
+
+def ordered(waiting: list[LandedRun], *runs: LandedRun, window: Window | None = None) -> list[int]:
+    """The numbers of the plans that wait, in their new order. All failing runs are one confirmed finding."""
+    windows = Windows(order, (), tuple, lambda one: all_circumstances(one, ROLES))
+    harmful = [one for one in runs if one.symptoms]
+    confirmed = Finding("F1", LOST.text, "", harmful[0].plan, tuple(one.run for one in harmful), (), (), window=window)
+    explored = Explored(windows, order, [confirmed], runs)
+    return [one.run for one in explored.promising(waiting, lambda one: one.plan)]
+
+
+def test_a_plan_between_two_harmful_moments_comes_last() -> None:
+    known = (run(1, "take"), run(2, "save"))
+    assert ordered([run(11, "work"), run(12, "report", place="before")], *known) == [12, 11]
+    assert ordered([run(11, "work", fault=Reboot()), run(12, "report", place="before")], *known) == [11, 12]
+    assert ordered([run(11, "work", node="w2"), run(12, "report", place="before")], *known) == [11, 12]
+
+
+def test_the_bounds_of_a_window_count_as_harmful_moments() -> None:
+    only = Window(at("work"), None, Bound(at("report")))
+    waiting = [run(11, "report", place="before"), run(12, "report", fault=Reboot())]
+    assert ordered(waiting, run(1, "take"), window=only) == [12, 11]
+    assert ordered(waiting, run(1, "take")) == [11, 12]
+
+
+def test_the_first_plan_in_a_new_function_like_a_harmful_one_comes_first() -> None:
+    functions = {11: "take", 12: "save", 13: "save", 14: "report"}
+    elsewhere = [run(number, function, node="w2") for number, function in functions.items()]
+    assert ordered(elsewhere, run(1, "take")) == [12, 14, 11, 13]
+    assert ordered(elsewhere, run(1, "take"), run(2, "save", None)) == [14, 11, 12, 13], "save was tried"
+    other = [run(11, "save", fault=Reboot(), node="w2"), run(12, "save", place="before", node="w2"), *elsewhere[3:]]
+    assert ordered(other, run(1, "take")) == [14, 11, 12], "another fault, or another place"
+
+
+def test_plans_without_a_known_moment_keep_their_order() -> None:
+    state = Plan((Step(When(()), Crash(("w1",))),))
+    rare = LandedRun(11, "", state, state.id, "fired")
+    assert ordered([rare, run(12, "take"), rare], run(1, "take")) == [11, 11, 12]

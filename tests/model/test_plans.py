@@ -30,6 +30,7 @@ from undermine.model.plan import (
     Then,
     Trigger,
     When,
+    Work,
     describe_step,
     describe_trigger,
     final_at,
@@ -97,11 +98,23 @@ def test_the_id_does_not_depend_on_who_proposed_the_plan_or_why() -> None:
         Plan((Step(AT, Crash()), Step(AT, Crash())), 1),
         Plan((Step(AT, Crash(), until=AT),), 1),
         Plan((Step(AT, Crash(), same="process"),), 1),
+        Plan((Step(AT, Crash()),), 1, work=Work(("reads",))),
+        Plan((Step(AT, Crash()),), 1, work=Work(operations_max=3)),
         Plan((), 1),
     ],
 )
 def test_the_id_depends_on_every_part_of_steps_and_seed(other: Plan) -> None:
     assert other.id != Plan((Step(AT, Crash()),), 1).id
+
+
+def test_a_part_of_the_workload_stays_with_the_plan() -> None:
+    plan = Plan((Step(AT, Crash()), Step(AT, Delay())), 1, work=Work(("reads", "locks"), 3))
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+    assert plan.control.work == plan.last_control.work == plan.work
+    assert plan.prefix_ids == (Plan(plan.steps[:1], 1, work=plan.work).id,)
+    assert plan.steps_id == Plan(plan.steps).steps_id
+    assert str(plan).endswith(", with only reads, locks of the workload and at most 3 operations for each client")
+    assert b"work" not in msgspec.json.encode(Plan(plan.steps)), "stored plans stay as they are"
 
 
 def test_the_order_of_steps_is_part_of_the_id() -> None:

@@ -127,6 +127,31 @@ def test_numbers_of_operations_are_unique_over_clients_and_phases(path: Path) ->
     assert ops[-1].phase == "final"
 
 
+# --- fewer operations
+
+
+def test_a_client_ends_after_the_operations_that_the_plan_allows(path: Path) -> None:
+    made = session(path, operations_max=2)
+    after: list[str] = []
+
+    def use(client: str) -> None:
+        for _ in range(4):
+            made.attempt("put", lambda: None, client=client)
+        after.append(client)
+
+    made.clients({"c1": lambda: use("c1"), "c2": lambda: use("c2")})
+    assert sorted(op.client for op in read_history(path)) == ["c1", "c1", "c2", "c2"]
+    assert after == []
+    with pytest.raises(SystemExit) as ended:  # a workload that ends like this has ended well
+        use("c1")
+    assert ended.value.code is None
+
+
+def test_final_reads_are_not_limited(path: Path) -> None:
+    final = session(path, "final", operations_max=1)
+    assert [final.attempt("get", lambda: 1, client="c").ok for _ in range(3)] == [True] * 3
+
+
 # --- the session
 
 

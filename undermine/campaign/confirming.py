@@ -11,7 +11,8 @@ The story of `Confirming.run`, for each symptom that is still undecided:
 4. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
 
 Afterwards, `Confirming.compare` runs the fault of one confirmed finding at the moment of another one with the same symptom
-(`findings/comparing.py`), and `Confirming.shrink` runs smaller plans (`findings/shrink.py`).
+(`findings/comparing.py`). `Confirming.shrink` runs smaller plans (`findings/shrink.py`), and the fault of each smallest plan at
+other moments (`findings/bounds.py`).
 
 The next re-run is computed from the campaign store. So `run` may stop between two re-runs, and a later call, or a resumed
 campaign, continues there. Meanwhile the finding is stored as undecided: suspected, to be confirmed.
@@ -21,25 +22,35 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from functools import cache
 from itertools import permutations
 
 import msgspec
 
 from undermine.campaign.running import PlanRunner
 from undermine.checkers.compose import symptoms_of
+from undermine.findings.bounds import Bounded, Trail, trail
+from undermine.findings.circumstances import all_circumstances
 from undermine.findings.comparing import Comparison, next_comparison
 from undermine.findings.confirm import Attempt, Rerun, best, next_rerun
+from undermine.findings.explaining import window_words
 from undermine.findings.group import SuppressionOf, Suspicion, suspicions
-from undermine.findings.shrink import Shrunk
-from undermine.findings.windows import Position
+from undermine.findings.shrink import Shrunk, Workload
+from undermine.findings.windows import Explored, Position, Windows
 from undermine.inject.compile import unsupported
+from undermine.model.errors import UserError
 from undermine.model.finding import Finding, LandedRun
-from undermine.model.plan import Plan
+from undermine.model.plan import Plan, place_of
 from undermine.model.point import Point
 from undermine.model.rounds import RoundKind
 from undermine.run.engine import Engine
-from undermine.store.database import CampaignStore
+from undermine.store.database import CampaignStore, Slot
+from undermine.store.rundir import RunDir, load_record
+
+_SEARCHES = {RoundKind.SHRINK: ("shrinking", "shrunk"), RoundKind.BOUNDS: ("bounding", "bounded")}
+"""By kind of round: the kinds of the notices before each run, and at the end."""
 
 
 class Confirming:
@@ -63,6 +74,8 @@ class Confirming:
         self._suppression_of = suppression_of
         self._announced: set[str] = set()
         """The symptoms that were announced as waiting."""
+        self._trails = cache(self._read_trail)
+        self._operations = cache(self._read_operations)
         self._end_s = math.inf
         """The seconds of re-runs in this campaign after which `run` stops."""
 
@@ -105,20 +118,36 @@ class Confirming:
         return finding.confirmed and not finding.ruled_out and not self._next_rerun(suspicion)
 
     def shrink(self) -> tuple[Finding, ...]:
-        """Run smaller plans of the confirmed findings, one finding after the other, until nothing smaller is left to try or the
-        time for it is over; return all findings."""
+        """Run plans with smaller faults for the confirmed findings, then look for the window of each, then try smaller workloads.
+        Stop when the time for all this is over; return all findings."""
         end_s = time.monotonic() + self._config.hunt.shrink_s
-        suspected = self._suspicions()
+        suspected = self._search(self._suspicions(), RoundKind.SHRINK, self._smaller_faults, end_s)
+        suspected = self._search(suspected, RoundKind.BOUNDS, self._moved, end_s)
+        return self._store_findings(self._search(suspected, RoundKind.SHRINK, self._smaller, end_s))
+
+    def _search(
+        self, suspected: tuple[Suspicion, ...], kind: RoundKind, next_plan: Callable[[Suspicion], Plan | None], end_s: float
+    ) -> tuple[Suspicion, ...]:
+        """Run plans for one finding after the other until none is left to run or the time is over."""
+        searching, found = _SEARCHES[kind]
         for name in [each.finding.name for each in suspected]:
             begun = False
-            while (suspicion := _named(suspected, name)) and (todo := self._smaller(suspicion)) and time.monotonic() < end_s:
-                self._tell("shrinking", f"trying {todo}", suspicion.finding, round=RoundKind.SHRINK.value)
-                self._run(RoundKind.SHRINK, todo)
+            while (suspicion := _named(suspected, name)) and (todo := next_plan(suspicion)) and time.monotonic() < end_s:
+                self._tell(searching, f"trying {todo}", suspicion.finding, round=kind.value)
+                self._run(kind, todo)
                 begun, suspected = True, self._suspicions()
-            if begun and suspicion and not self._smaller(suspicion):
+            if begun:
+                self._store_findings(suspected)  # for a report that is written meanwhile
+            if begun and suspicion and not next_plan(suspicion):
                 finding = self._finding(suspicion)
-                self._tell("shrunk", f"smallest plan: {finding.smallest or finding.plan}", finding)
-        return self._store_findings(suspected)
+                smallest, window = finding.smallest or finding.plan, window_words(finding) or "not found"
+                self._tell(found, f"smallest plan: {smallest}" if kind is RoundKind.SHRINK else f"window: {window}", finding)
+        return suspected
+
+    def _smaller_faults(self, suspicion: Suspicion) -> Plan | None:
+        """The next plan with smaller faults to run; None if none is left."""
+        todo = self._smaller(suspicion)
+        return None if todo is None or todo.work else todo
 
     def _smaller(self, suspicion: Suspicion) -> Plan | None:
         """The next smaller plan to run; None if the finding isn't confirmed, or nothing smaller is left to try."""
@@ -127,8 +156,46 @@ class Confirming:
 
     def _shrunk(self, suspicion: Suspicion) -> Shrunk | None:
         """The smallest plan so far of a confirmed finding."""
-        wanted = self._config.hunt.confirm
-        return suspicion.shrunk(wanted) if suspicion.shrunk and wanted and self._is_confirmed(suspicion) else None
+        wanted, first = self._config.hunt.confirm, best(suspicion.attempts).first.run
+        if not suspicion.shrunk or not wanted or not self._is_confirmed(suspicion):
+            return None
+        return suspicion.shrunk(wanted, workload=lambda: self._workload(first))
+
+    def _workload(self, run: int) -> Workload:
+        """What can be left out of the workload of a run. The tool cannot stop the clients of a command."""
+        return Workload(self._config.parts, 0 if self._config.workload.command else self._operations(run))
+
+    def _read_operations(self, run: int) -> int:
+        """The most operations that a client of a run made."""
+        try:
+            history = self._plan_runner.view(run).history
+        except UserError:  # its folder is gone
+            return 0
+        return max(Counter(op.client for op in history if op.phase == "workload").values(), default=0)
+
+    def _moved(self, suspicion: Suspicion) -> Plan | None:
+        """The next plan to run in search of the window; None if it is known, or if smaller faults are left to try."""
+        return self._bounded(suspicion).todo
+
+    def _bounded(self, suspicion: Suspicion) -> Bounded:
+        smallest = self._shrunk(suspicion)
+        if smallest is None or smallest.of_faults is None or suspicion.bounded is None:
+            return Bounded()
+        return suspicion.bounded(smallest.of_faults, smallest.rate, self._config.hunt.confirm, trail_of=self._trails)
+
+    def _read_trail(self, control: LandedRun) -> Trail | None:
+        """The operations around the moment at which a control held last."""
+        last = len(control.plan.steps) - 1
+        try:
+            record = load_record(RunDir(self._plan_runner.folder(control.run)))
+        except UserError:  # its folder is gone
+            return None
+        fired = {moment.step: moment for moment in reversed(record.moments)}
+        if last not in fired:
+            return None
+        armed_ns = fired[last - 1].t_ns if last - 1 in fired else 0
+        columns, place = self._plan_runner.columns(control.run), place_of(control.plan.steps[last].trigger)
+        return trail(columns, fired[last], place, armed_ns, record.healed_ns)
 
     def _confirm(self, may: Callable[[], bool]) -> tuple[Finding, ...]:
         """Make re-runs until everything is decided, or `may`, which is asked before each of them, says no.
@@ -160,6 +227,7 @@ class Confirming:
         finding = msgspec.structs.replace(
             suspicion.finding, undecided=self._next_rerun(suspicion) is not None, reasons=reasons
         )
+        finding = msgspec.structs.replace(finding, window=self._bounded(suspicion).window)
         reduced = self._shrunk(suspicion)
         if reduced is None or reduced.plan.id == finding.plan.id:
             return finding
@@ -244,6 +312,22 @@ class Confirming:
         if seen is None or seen.run not in fault_free or not seen.frames:
             return None
         return Position((seen.run, point.get("node"), seen.frames[-1]), seen.position, seen.times == 1)
+
+    def promising(self, slots: Sequence[Slot]) -> list[Slot]:
+        """The slots in the order in which confirmed findings suggest to run them (`Explored` in `findings/windows.py`)."""
+        confirmed = [finding for finding in self._store.findings() if finding.confirmed and finding.believed]
+        if not confirmed:
+            return list(slots)
+        counted = [run.id for run in self._store.past_runs(kind=RoundKind.BASELINE) if run.status != "broken"]
+        roles = self._config.node_roles
+
+        def order(point: Point) -> Position | None:
+            return self._order(point, counted)
+
+        windows = Windows(order, (), tuple, lambda run: all_circumstances(run, roles))
+        tried = (*self._store.landed_runs(), *self._store.harmless_runs())
+        experiments = [run for run in tried if run.kind in (RoundKind.STRATEGY, RoundKind.BENIGN)]
+        return Explored(windows, order, confirmed, experiments).promising(slots, lambda slot: slot.plan)
 
     def _find(self, name: str) -> Suspicion | None:
         return _named(self._suspicions(), name)

@@ -7,7 +7,7 @@ The story of `Campaign.run`:
 3. Finish the re-runs that an earlier session stored but did not run. Its other plans wait for the turn of their strategy.
 4. Every strategy proposes plans from history. Policies prune the plans; a round is stored *before* it runs.
 5. Strategies take turns (`turns.py`): the one that finds most in a second runs its next plans, or proposes more. Every strategy
-   gets one turn.
+   gets one turn. Plans inside the window of a confirmed finding come last, those like a harmful one elsewhere come first.
 6. Before a plan runs, its landings are compared with those of all runs. If another run has tried them, that run counts for the
    plan. Else run, judge and store it. A broken run is repeated, at most twice. So is a run that failed or did not fire while the
    machine was too busy; it is repeated while no other run is under way. A plan that did not fire is tried again in later turns.
@@ -83,6 +83,10 @@ _BATCH = 4
 _ALONE = 16
 """The number of plans for each job that one turn runs if there is only one strategy. Jobs wait for each other only at the end
 of a turn."""
+
+
+_LOOKED_AT = 1000
+"""The number of waiting plans of a strategy among which confirmed findings choose the next ones."""
 
 
 class Reachable(msgspec.Struct, frozen=True):
@@ -232,7 +236,8 @@ class Campaign:
         that did not fire is tried again; if nothing else is left, more of them."""
         most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
         again = self._uncovered(self._store.open_slots(strategy.name, tried=True))  # first: proposals depend on the results
-        fresh = self._uncovered(self._store.open_slots(strategy.name, most, tried=False))
+        waiting = self._store.open_slots(strategy.name, max(most, _LOOKED_AT), tried=False)
+        fresh = self._uncovered(self.confirming.promising(waiting)[:most])
         if not fresh:
             had_one = bool(self._store.rounds_of(strategy.name))
             fresh = self.propose(strategy, _BATCH * jobs, lambda: had_one and allowance.out_of_time)

@@ -45,6 +45,7 @@ _LINES = (
     "dropped",
     "joined",
     "shrunk",
+    "bounded",
 )
 """Kinds of news that are printed as a line if there is no terminal."""
 _DECISIONS = {
@@ -59,6 +60,8 @@ _DECISIONS = {
     "joined": "dim",
     "shrinking": "bold red",
     "shrunk": "bold red",
+    "bounding": "bold red",
+    "bounded": "bold red",
 }
 """Kinds of news that decide about a symptom, with the style that its row has from then on."""
 _SUSPECTED = frozenset({"suspect", "waiting", "confirming"})

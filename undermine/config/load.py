@@ -19,7 +19,7 @@ from undermine.config.plugin_file import check_plugin_file
 from undermine.config.programs import check_files, check_programs
 from undermine.config.roles import check_references, read_roles
 from undermine.config.schema import AUTO, FILE_NAME, Config
-from undermine.config.tables import READERS, SECTIONS, TABLES, homes, read_params, read_strategies
+from undermine.config.tables import READERS, SECTIONS, TABLES, check_parts, homes, read_params, read_strategies
 from undermine.config.template_check import check_templates, try_render
 from undermine.config.templates import Values
 
@@ -49,6 +49,7 @@ def load(path: Path, overrides: Mapping[str, str] | None = None, *, programs: bo
     common = {} if auto else variables(source, ("variables",), data.get("variables", {}))
     check_references(source, roles, tables["faults"])
     check_groups(source, tables["faults"], named, roles)
+    check_parts(source, params, tables["workload"])
     check_templates(source, project, params, roles, tables["workload"], tables["run"].user)
     try_render(source, ("campaign", "setup"), (tables["campaign"].setup,), Values((), project=project, params=params))
     options = read_strategies(source, data.get("strategies", {}))

@@ -201,6 +201,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: Template = ""
     command: Command = ()
     timeout_s: Seconds = 30.0
+    parts: Text = ""
+    """The parameter that lists the parts of the workload, separated by commas; "": it has no parts."""
 
 
 class RunLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -314,6 +316,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def plugins(self) -> Path | None:
         return Path(self.project, self.campaign.plugins) if self.campaign.plugins else None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the workload that run; none if the workload has no parts."""
+        words = str(self.params[self.workload.parts]).split(",") if self.workload.parts else ()
+        return tuple(dict.fromkeys(filter(None, (word.strip() for word in words))))
+
+    def with_parts(self, parts: Iterable[str]) -> Config:
+        """A copy in which only these parts of the workload run."""
+        return msgspec.structs.replace(self, params={**self.params, self.workload.parts: ",".join(parts)})
 
     @property
     def node_ids(self) -> tuple[str, ...]:

@@ -150,6 +150,18 @@ def _override(source: Source, table: Mapping[str, Param], name: str, text: str) 
     return text
 
 
+def check_parts(source: Source, params: Mapping[str, Param], workload: Workload) -> None:
+    """Refuse `workload.parts` unless it is the name of a parameter that lists the parts of the workload."""
+    path, name = ("workload", "parts"), workload.parts
+    if not name:
+        return
+    if name not in params:
+        hint, listed = did_you_mean(name, params), ", ".join(params) or "none"
+        raise source.error(path, f"must be the name of a parameter{hint} ([params] has {listed}), not {show(name)}")
+    if not isinstance(params[name], str):
+        raise source.error(path, f"must be the name of a parameter that lists parts, like {name} = \"reads,writes\"")
+
+
 def read_strategies(source: Source, tables: Any) -> dict[str, dict[str, Any]]:
     """The tables [strategies.NAME]. Each strategy checks its own options."""
     if not isinstance(tables, dict):

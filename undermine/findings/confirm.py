@@ -117,6 +117,11 @@ class Reruns:
         """The runs of a smaller plan."""
         return self._made.get((RoundKind.SHRINK, plan.id), [])
 
+    def moved(self, plan: Plan) -> Sequence[LandedRun]:
+        """The runs of a plan whose fault was moved, or of the control of the plan that is moved."""
+        kinds = (RoundKind.BOUNDS, RoundKind.SHRINK, RoundKind.CONTROL)
+        return [run for kind in kinds for run in self._made.get((kind, plan.id), ())]
+
     def _last_control(self, first: LandedRun, shows: Callable[[LandedRun], bool]) -> Rate:
         control = self._made.get((RoundKind.CONTROL, first.plan.last_control.id), [])
         held = [run for run in control if run.status != "broken" and reached_all(run.landed, first.landed)]

@@ -18,6 +18,7 @@ from functools import cache, lru_cache, partial
 import msgspec
 
 from undermine.checkers.compose import name_of, rank_of
+from undermine.findings.bounds import Bounded, bounded
 from undermine.findings.circumstances import Circumstances, all_circumstances, circumstances_of, harmed, when
 from undermine.findings.confirm import (
     CANDIDATES_MAX,
@@ -54,8 +55,10 @@ class Suspicion(msgspec.Struct, frozen=True):
     """Fault-free runs showed the symptom too, so there is nothing to try."""
     lasting: bool = False
     """Its promise is broken for good: waiting longer would not help."""
-    shrunk: Callable[[int], Shrunk] | None = None
-    """Reduces the plan, with this number of re-runs for each smaller one; None if its re-runs pass too often."""
+    shrunk: Callable[..., Shrunk] | None = None
+    """Reduces the plan, for `wanted` and a `workload`; None if its re-runs pass too often."""
+    bounded: Callable[..., Bounded] | None = None
+    """Finds the window, for a plan, its rate, `wanted` and `trail_of`; None under the same condition."""
 
 
 # --- which symptoms are the same
@@ -272,7 +275,7 @@ def _grouped(
     for run in runs:
         if run.symptoms and run.kind is RoundKind.COMPARE:
             grouping.compare(run)
-        elif run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SHRINK):
+        elif run.symptoms and run.kind not in (RoundKind.CONTROL, RoundKind.REALISM, RoundKind.SHRINK, RoundKind.BOUNDS):
             grouping.add(run)
     return grouping.end()
 
@@ -404,13 +407,12 @@ def _suspicions(
             )
         finding = msgspec.structs.replace(finding, suppressed=suppression_of(finding))
         lasting = any(v.lasting and name_of(v) == group.symptom for v in verdicts_of(candidates[0].run))
-        smaller = partial(_shrunk, best(attempts), reruns, sought, passed) if worth_it(best(attempts)) else None
-        made.append(Suspicion(finding, attempts, bool(normal), lasting, smaller))
+        smaller = window = None
+        if worth_it(best(attempts)):
+            smaller = partial(shrunk, best(attempts), made=reruns.smaller, shows=sought.is_in, passed=passed)
+            window = partial(bounded, made=reruns.moved, shows=sought.is_in)
+        made.append(Suspicion(finding, attempts, bool(normal), lasting, smaller, window))
     return made
-
-
-def _shrunk(attempt: Attempt, reruns: Reruns, sought: _Sought, passed: Callable[[], Set[str]], wanted: int) -> Shrunk:
-    return shrunk(attempt, wanted, reruns.smaller, sought.is_in, passed)
 
 
 def _number(group: _Group, keys: Set[str], taken: dict[str, int]) -> int:

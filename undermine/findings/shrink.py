@@ -1,13 +1,14 @@
 """Reduces the plan of a confirmed finding to the part that the bug needs, and says what to run next. Pure.
 
-A *reduction* replaces a plan by a smaller one: without a step, with fewer nodes, with an error that extends less far, or with a
-shorter duration. The smaller plan is run as often as the finding was confirmed. If it fails
-as often, it takes the place of the larger one, and the reductions begin anew. If no reduction is left, the plan is the smallest.
+A *reduction* replaces a plan by a smaller one: without a step, with fewer nodes, with an error that extends less far, with a
+shorter duration, with fewer parts of the workload, or with fewer operations of each client. The smaller plan is run as often as
+the finding was confirmed. If it fails as often, it takes the place of the larger one, and the reductions begin anew. If no
+reduction is left, the plan is the smallest.
 
 Reductions keep these rules. A new one must keep them too:
 
-1. **Smaller.** Each reduction removes something: a step, a node, a scope, or half of a duration, down to a limit. So the search
-   ends, and it never tries a plan twice.
+1. **Smaller.** Each reduction removes something: a step, a node, a scope, a part of the workload, half of a duration or of the
+   operations, down to a limit. So the search ends, and it never tries a plan twice.
 2. **The same moments.** A step that stays fires where it fired before, counted from the same moment. Otherwise a reduction could
    find another bug and call it this one.
 3. **The same kind of fault.** A crash never becomes a delay. The report says what happens in the world, and its cause must stay.
@@ -15,15 +16,20 @@ Reductions keep these rules. A new one must keep them too:
    their plan is the same; here it is another plan.
 5. **The same rate.** A smaller plan may pass as often as the larger one did, not more often. Otherwise, a bug that needs luck
    would get a plan that rarely shows it. One run too many that passes rejects the plan, so most rejections cost a single run.
-6. **All its steps fired.** Other runs prove nothing. If as many of them were made as runs are wanted, the plan is rejected.
-7. **Everything follows from stored runs.** So a hunt that is killed continues here, and repeats no run.
+6. **All its steps fired.** Other runs prove nothing. If as many of them were made as runs are wanted, the plan is rejected. A
+   smaller workload is rejected by the first one: it rarely reaches a moment that it has missed once.
+7. **The fault is the cause.** A workload that ends early may fail by itself. So before a smaller workload is kept, one run
+   without the faults must pass.
+8. **Everything follows from stored runs.** So a hunt that is killed continues here, and repeats no run.
 
-Steps come first, because without a step every later run is shorter and every reduction of that step is saved.
+Steps come first, because without a step every later run is shorter and every reduction of that step is saved. The workload comes
+last: it has the most reductions. Once it is smaller, the faults stay as they are, since the window is searched with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -31,17 +37,28 @@ import msgspec
 from undermine.findings.confirm import Attempt, Rate
 from undermine.model.faults import Error, Injection
 from undermine.model.finding import LandedRun, as_planned
-from undermine.model.plan import At, Plan, Step, Then
+from undermine.model.plan import At, Plan, Step, Then, Work
 
 Shows = Callable[[LandedRun], bool]
 """Does a run show the finding's own symptom?"""
 Made = Callable[[Plan], Sequence[LandedRun]]
 """The runs of a smaller plan so far."""
 
+class Workload(msgspec.Struct, frozen=True):
+    """What can be left out of the workload."""
+
+    parts: tuple[str, ...] = ()
+    """Its parts; none if it has no parts."""
+    operations: int = 0
+    """The most operations that a client made in the failing run; 0 if they cannot be limited."""
+
+
 DURATION_MIN_S: Final = 0.5
 """No duration becomes shorter than this: nobody looks for such a fault elsewhere, and reboots are usually shorter."""
+OPERATIONS_MIN: Final = 2
+"""No client makes fewer operations than this: what a smaller number shows can be seen as easily here."""
 _SHORTER: Final = (4, 2)
-"""A duration is divided by the first of these numbers that leaves the bug."""
+"""A duration, or a number of operations, is divided by the first of these numbers that leaves the bug."""
 _SCOPES: Final = {"disk": ("once", "file"), "file": ("once",), "peer": ("once",)}
 """By scope of an error: the scopes that extend less far, the smallest first."""
 
@@ -55,28 +72,44 @@ class Shrunk(msgspec.Struct, frozen=True):
     todo: Plan | None = None
     """None if no reduction is left."""
 
+    @property
+    def of_faults(self) -> Plan | None:
+        """The smallest plan with the whole workload; None if its faults may still become smaller."""
+        whole = msgspec.structs.replace(self.plan, work=msgspec.UNSET)
+        return whole if self.todo is None or self.todo.work else None
+
 
 def shrunk(
-    attempt: Attempt, wanted: int, made: Made, shows: Shows, passed: Callable[[], Set[str]] = frozenset
+    attempt: Attempt,
+    wanted: int,
+    made: Made,
+    shows: Shows,
+    passed: Callable[[], Set[str]] = frozenset,
+    workload: Callable[[], Workload] = Workload,
 ) -> Shrunk:
-    """Reduce the plan of a confirmed finding. `passed` returns the ids of plans that strategies ran without harm."""
+    """Reduce the plan of a confirmed finding. `passed` returns the ids of plans that strategies ran without harm, and `workload`
+    what can be left out of the workload of the failing run."""
     smallest, rate = attempt.plan, attempt.again
     misses_max = wanted * (rate.tries - rate.hits) // rate.tries
     while True:
         todo: Plan | None = None
-        for smaller in reductions(smallest):
+        for smaller in chain(() if smallest.work else reductions(smallest), less_work(smallest, workload)):
+            less = smaller.work != smallest.work
             if attempt.last_control is not None and not _keeps_first_steps(smaller, smallest):
                 continue  # later moments exist only because of the first fault
             runs = made(smaller)
             tried = _rate(runs, attempt.first, shows)
             if tried.tries - tried.hits > misses_max:
                 continue
-            if tried.tries >= wanted:
+            without = made(smaller.control) if less else ()
+            if any(map(shows, without)):
+                continue
+            if tried.tries >= wanted and (without or not less):
                 smallest, rate = smaller, tried
                 break
             did_no_harm = not runs and not misses_max and smaller.id in passed()
-            if todo is None and tried.elsewhere < wanted and not did_no_harm:
-                todo = smaller
+            if todo is None and tried.elsewhere < (1 if less else wanted) and not did_no_harm:
+                todo = smaller if tried.tries < wanted else smaller.control
         else:
             return Shrunk(smallest, rate, todo)
 
@@ -112,6 +145,22 @@ def reductions(plan: Plan) -> Iterator[Plan]:
             for fault in reduce(step.fault):
                 smaller = msgspec.structs.replace(step, fault=fault)
                 yield _with_steps(plan, (*plan.steps[:number], smaller, *plan.steps[number + 1 :]))
+
+
+def less_work(plan: Plan, workload: Callable[[], Workload]) -> Iterator[Plan]:
+    """The plans with a smaller part of the workload, the smallest ones first: one part alone, half of the parts, all but one;
+    then fewer operations."""
+    work, whole = plan.work or Work(), workload()
+    parts = work.parts or whole.parts
+    half = len(parts) // 2
+    without_one = [parts[:n] + parts[n + 1 :] for n in range(len(parts))]
+    fewer = dict.fromkeys([*((part,) for part in parts), parts[:half], parts[half:], *without_one])
+    for left in fewer:
+        if 0 < len(left) < len(parts):
+            yield msgspec.structs.replace(plan, work=msgspec.structs.replace(work, parts=left))
+    for part in _SHORTER:
+        if (most := (work.operations_max or whole.operations) // part) >= OPERATIONS_MIN:
+            yield msgspec.structs.replace(plan, work=msgspec.structs.replace(work, operations_max=most))
 
 
 def _with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:

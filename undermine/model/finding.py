@@ -117,6 +117,42 @@ class Realism(msgspec.Struct, frozen=True):
         return {"dropped": "dropped: ", "unchecked": "not checked: "}.get(self.answer, "") + self.text
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """The operation that opens a window, or the one that closes it."""
+
+    point: Point
+    line: int = 0
+    """The line of its call site."""
+    stack: tuple[str, ...] = ()
+    """The call sites that led to it, innermost first."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The moments at which the last fault of a finding's smallest plan does the same harm: after `opens` and before `closes`.
+
+    At the next moment outside, it does no harm. None: no harmless moment was found on that side.
+    """
+
+    point: Point
+    """The operation at which the fault fired, in the same thread."""
+    opens: Bound | None = None
+    closes: Bound | None = None
+    runs: int = 0
+    """How many runs have found it."""
+
+    @property
+    def sites(self) -> tuple[str, str]:
+        """The call sites of both bounds in the innermost function that leads to both; "" for a bound that isn't known. Their own
+        call sites may be in helper functions that say little."""
+        one, other = (bound.stack or (bound.point.get("loc"),) if bound else () for bound in (self.opens, self.closes))
+        if not one or not other:
+            return (one or ("",))[0], (other or ("",))[0]
+        for here, there in zip(reversed(one), reversed(other), strict=False):
+            if here != there:
+                return here, there
+        return one[0], other[0]
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One bug: its symptom, the plan that reproduces it, and its rates with and without the fault."""
 
@@ -170,6 +206,8 @@ class Finding(msgspec.Struct, frozen=True):
     """A smaller plan that fails as often; None if none was found."""
     smallest_rate: str = ""
     """How often it failed, such as `3/3`."""
+    window: Window | None = None
+    """The moments at which its fault does the same harm; None if they are not known, or if the fault hits one operation."""
     undecided: bool = False
     """Must more re-runs be made before it is known whether it is a bug?"""
 

@@ -194,6 +194,21 @@ class Lasted(msgspec.Struct, frozen=True):
         return ", ".join(filter(None, (f"{row_of(fault).band[1]} {took}", UNTIL.get(self.why))))
 
 
+class Work(msgspec.Struct, frozen=True):
+    """The part of the workload that a plan runs, if it isn't all of it."""
+
+    parts: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The parts that run: the value of the parameter that `workload.parts` names."""
+    operations_max: int | msgspec.UnsetType = msgspec.UNSET
+    """The most operations that each client makes before the final reads."""
+
+    def __str__(self) -> str:
+        parts = f"only {', '.join(self.parts)} of the workload" if self.parts else ""
+        number = self.operations_max
+        least = f"at most {number} operation{'s' * (number != 1)} for each client" if number else ""
+        return " and ".join(filter(None, (parts, least)))
+
+
 class Plan(msgspec.Struct, frozen=True):
     """Ordered steps, the seed of the workload, and why the strategy proposed it."""
 
@@ -201,22 +216,24 @@ class Plan(msgspec.Struct, frozen=True):
     seed: int = 0
     strategy: str = ""
     why: str = ""
+    work: Work | msgspec.UnsetType = msgspec.UNSET
+    """What runs of the workload; all of it by default."""
 
     @property
     def control(self) -> Plan:
         """The control: a plan with a hold in place of each fault."""
-        return Plan(tuple(map(_held, self.steps)), self.seed, self.strategy, f"control: {self.why}")
+        return msgspec.structs.replace(self, steps=tuple(map(_held, self.steps)), why=f"control: {self.why}")
 
     @property
     def last_control(self) -> Plan:
         """A control that keeps all faults but the last, for moments that exist only because of them."""
         steps = (*self.steps[:-1], _held(self.steps[-1]))
-        return Plan(steps, self.seed, self.strategy, f"control of the last fault: {self.why}")
+        return msgspec.structs.replace(self, steps=steps, why=f"control of the last fault: {self.why}")
 
     @property
     def id(self) -> str:
-        """A hash of the steps and the seed, whichever strategy proposed them."""
-        return self._digest(self.seed)
+        """A hash of the steps, the seed and the part of the workload, whichever strategy proposed them."""
+        return self._digest(self.seed, self.work)
 
     @property
     def steps_id(self) -> str:
@@ -226,13 +243,14 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def prefix_ids(self) -> tuple[str, ...]:
         """The ids of the plans with only its first steps, shortest first."""
-        return tuple(Plan(self.steps[:end], self.seed).id for end in range(1, len(self.steps)))
+        shorter = (msgspec.structs.replace(self, steps=self.steps[:end]) for end in range(1, len(self.steps)))
+        return tuple(plan.id for plan in shorter)
 
-    def _digest(self, seed: int | None) -> str:
+    def _digest(self, seed: int | None, work: Work | msgspec.UnsetType = msgspec.UNSET) -> str:
         try:
-            return _digest(self.steps, seed)
+            return _digest(self.steps, seed, work)
         except TypeError:  # a script gave lists for tuples
-            return _digest(_typed(self.steps), seed)
+            return _digest(_typed(self.steps), seed, msgspec.convert(msgspec.to_builtins(work), Work) if work else work)
 
     def __str__(self) -> str:
         return self.words()
@@ -240,7 +258,8 @@ class Plan(msgspec.Struct, frozen=True):
     def words(self, lasted: Iterable[Lasted] = ()) -> str:
         """The plan in words. For a run, `lasted` has the real times of its delays and pauses."""
         real = {one.step: one for one in lasted}
-        return ", then ".join(describe_step(step, real.get(n)) for n, step in enumerate(self.steps)) or "no fault"
+        said = ", then ".join(describe_step(step, real.get(n)) for n, step in enumerate(self.steps)) or "no fault"
+        return f"{said}, with {self.work}" if self.work else said
 
 
 def at_speed(plan: Plan, speed: int) -> Plan:
@@ -278,9 +297,10 @@ def _without(trigger: _Trigger, keys: Iterable[str]) -> _Trigger:
 
 
 @lru_cache(1 << 15)
-def _digest(steps: tuple[Step, ...], seed: int | None) -> str:
+def _digest(steps: tuple[Step, ...], seed: int | None, work: Work | msgspec.UnsetType) -> str:
     """Cached, since strategies ask for the same plans in every round. Converted first, so that 5 and 5.0 s give the same hash."""
-    return hashlib.blake2b(msgspec.json.encode((_typed(steps), seed)), digest_size=6).hexdigest()
+    hashed = (_typed(steps), seed, work) if work else (_typed(steps), seed)
+    return hashlib.blake2b(msgspec.json.encode(hashed), digest_size=6).hexdigest()
 
 
 def _typed(steps: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -26,13 +26,15 @@ class RoundKind(StrEnum):
     """The fault of one confirmed finding at the moment of another one with the same symptom."""
     SHRINK = "shrink"
     """Smaller plans for a confirmed finding."""
+    BOUNDS = "bounds"
+    """The fault of a confirmed finding at other moments, to find the bounds of its window."""
     REPLAY = "replay"
     """Plans that a user ran again. They do not count for the campaign's findings."""
 
 
 RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
 """The rounds that decide about a suspicion."""
-SEQUELS = (RoundKind.COMPARE, RoundKind.SHRINK)
+SEQUELS = (RoundKind.COMPARE, RoundKind.SHRINK, RoundKind.BOUNDS)
 """The rounds that follow a confirmation. Their runs begin no finding."""
 REPEATS = (*RERUNS, *SEQUELS)
 """The rounds that run the plans of findings again, whole, in part or with another fault."""

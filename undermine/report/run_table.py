@@ -22,6 +22,7 @@ _WHAT_FOR = {
     RoundKind.REALISM: "slow device",
     RoundKind.COMPARE: "comparison",
     RoundKind.SHRINK: "smaller plan",
+    RoundKind.BOUNDS: "other moment",
     RoundKind.REPLAY: "replay",
 }
 """Words for runs that no strategy proposed."""

@@ -37,7 +37,7 @@ from undermine.model.baseline import Agreements
 from undermine.model.errors import UserError
 from undermine.model.event import ProcessStacks
 from undermine.model.faults import row_of
-from undermine.model.plan import HealReason, Plan, at_speed, loses_power, point_at
+from undermine.model.plan import HealReason, Plan, Work, at_speed, loses_power, point_at
 from undermine.model.point import CLIENT, REST, Point, phase_point
 from undermine.model.run import (
     Conditions,
@@ -273,8 +273,9 @@ class RunInProgress:
                     triggers.meet_point(phase_point(REST), place)
 
     def _session(self) -> SessionFile:
-        workload = self._config.workload
-        values = self._config.values(self._nodes, "", str(self._run.path))
+        workload, work = self._config.workload, self._plan.work or Work()
+        config = self._config.with_parts(work.parts) if work.parts and workload.parts else self._config
+        values = config.values(self._nodes, "", str(self._run.path))
         return SessionFile(
             nodes=self._nodes,
             seed=self._plan.seed,
@@ -283,7 +284,8 @@ class RunInProgress:
             token=self._tokens[CLIENT],
             state=str(self._run.state),
             steps=compile_steps(self._expanded.compiled, CLIENT, self._slots),
-            params=self._config.params,
+            params=config.params,
+            operations_max=work.operations_max or 0,
             command=tuple(render_command(workload.command, values)) if workload.command else (),
             cwd=self._config.project,
         )

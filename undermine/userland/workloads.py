@@ -13,6 +13,7 @@ import random
 import socket
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -23,6 +24,11 @@ from undermine.model.point import Point, client_point
 from undermine.model.run import NodeInfo, Op, OpStatus, Phase
 from undermine.runtimes.clock import true_monotonic_ns
 from undermine.store.rundir import read_history
+
+
+class _Enough(SystemExit):
+    """Ends a client that has made all the operations that the plan allows. Python ends a thread with it silently, and the tool
+    takes it for the end of the workload."""
 
 
 class Refused(Exception):
@@ -57,6 +63,8 @@ class SessionFile(msgspec.Struct, frozen=True):
     """Shows the tool that a claim comes from the workload."""
     steps: list[dict[str, Any]] = []
     params: dict[str, str | int | float | bool] = {}
+    operations_max: int = 0
+    """The most operations that each client makes in the workload; 0: no limit."""
     command: tuple[str, ...] = ()
     """The command to execute instead of a function; UNDERMINE_SESSION holds this file's path."""
     cwd: str = ""
@@ -124,6 +132,9 @@ class Session:
         """Random numbers that are the same whenever a plan runs again. Use them in place of the module `random`."""
         self._history = HistoryWriter(Path(file.history))
         self._triggers = Triggers(file) if phase == "workload" and file.steps else None
+        self._operations_max = file.operations_max if phase == "workload" else 0
+        self._made: Counter[str] = Counter()
+        """By client: the number of its operations so far. A client makes them one after the other."""
 
     def node(self, node: str) -> NodeInfo:
         """The node with this id."""
@@ -143,13 +154,17 @@ class Session:
         args: Mapping[str, Any] | None = None,
         fails: Iterable[type[Exception]] = (),
     ) -> Outcome:
-        """Call a function as one operation of a client, and record it. Never raises: look at the outcome.
+        """Call a function as one operation of a client, and record it. Never raises: look at the outcome. Only in a run of a
+        smaller plan, a client that has made all the operations that the plan allows ends here, by `SystemExit`.
 
         `f` is the operation's name, by which checkers find it. `client` is its user; without it, the name of the thread. `node`
         is the node that it was sent to, and `args` are arguments for checkers. An exception in `fails`, or `Refused`, means that
         the operation certainly did not happen (`fail`). After any other exception, that is `unknown`.
         """
         client = client or threading.current_thread().name
+        if self._operations_max and self._made[client] >= self._operations_max:
+            raise _Enough
+        self._made[client] += 1
         op = Op(0, client, f, node, dict(args or {}), phase=self.phase, start_ns=true_monotonic_ns())
         if self._triggers:
             self._triggers.meet(op, "before")
@@ -175,6 +190,8 @@ class Session:
         def run(function: Callable[[], Any]) -> None:
             try:
                 function()
+            except _Enough:
+                pass
             except BaseException as error:
                 errors.append(error)
 

@@ -43,15 +43,15 @@ def test_a_confirmed_finding_gets_its_smallest_plan(tmp_path, store, strategies)
     assert (finding.plan.steps, finding.confirmed) == (STEPS, True)
     assert (finding.smallest.steps, finding.smallest_rate) == ((ONE,), "2/2")
     assert engine.runner.strategies.count("shrink") == 2
-    assert engine.runner.strategies[-2:] == ["shrink", "shrink"], "they come last"
+    assert engine.runner.strategies[-3:] == ["shrink", "shrink", "bounds"], "they come last"
     assert store.findings()[0].smallest.steps == (ONE,)
 
 
 def test_smaller_plans_get_the_long_wait_and_count_as_no_experiments(tmp_path, store, strategies) -> None:
     engine = made(tmp_path)
     (finding,) = observed(engine, store, strategies, loses).run(ENDLESS)
-    confirmations = [c for c, name in zip(engine.runner.conditions, engine.runner.strategies, strict=True) if name == "confirm"]
-    assert engine.runner.conditions[-1] == confirmations[0]
+    conditions = dict(zip(engine.runner.strategies, engine.runner.conditions, strict=True))
+    assert conditions["shrink"] == conditions["confirm"]
     smaller = {run.id for run in store.past_runs(kind=RoundKind.SHRINK)}
     assert len(smaller) == 2
     assert smaller.isdisjoint(finding.runs)
@@ -72,7 +72,7 @@ def test_a_resumed_hunt_continues_and_repeats_no_run(tmp_path, store, strategies
     over.run(ENDLESS)
     again = made(tmp_path)
     (finding,) = observed(again, store, strategies, loses).run(ENDLESS)
-    assert engine.runner.strategies == ["shrink", "shrink"]
+    assert engine.runner.strategies == ["shrink", "shrink", "bounds"]
     assert again.runner.strategies == []
     assert finding.smallest.steps == (ONE,)
 

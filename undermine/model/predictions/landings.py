@@ -65,8 +65,8 @@ class Landings:
             self._by_place.setdefault(_place_key(len(tried.landed), tried.landed[-1].point), []).append(tried)
 
     def of(self, plan: Plan) -> Tried | None:
-        """The first run that already tried this plan; None if there is none."""
-        if not plan.steps:
+        """The first run that already tried this plan; None if there is none. Runs of a part of the workload aren't compared."""
+        if not plan.steps or plan.work:
             return None
         last = point_at(plan.steps[-1].trigger)
         whole = all(key in last.as_dict() for key in _KEYS)
