@@ -28,7 +28,7 @@ bench-runs: $(READY)
 	$(BIN)/python -m bench.runs
 
 bench-bugs: $(READY)
-	$(BIN)/python -m bench.bugs
+	$(BIN)/python -m bench.bugs $(ARGS)
 
 bench-silence: $(READY)
 	$(BIN)/python -m bench.silence
