@@ -10,6 +10,7 @@ import pytest
 
 from undermine import api
 from undermine.api import stored
+from undermine.cli import report
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.exchange import suppressions as suppression_file
@@ -137,3 +138,16 @@ def test_a_bundle_whose_configuration_is_wrong_here_says_so(config: Config, fold
     api.bundle(load(tmp_path, programs=False), "F1", tmp_path / "b.undermine")
     with pytest.raises(UserError, match=r"the bundle cannot run here: .*undermine\.toml:6: .*no-such-program"):
         api.replay_bundle(tmp_path / "b.undermine", folder=tmp_path / "there")
+
+
+def test_a_bug_report_is_written_for_a_finding(config: Config, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = api.issue(config, "F1", options=" -c here")
+    assert text.startswith("# Lost 3 writes if a server is killed before writing to `data`")
+    assert "undermine replay F1 -c here" in text
+    assert report.issue("F1", config=Path(config.path)) == 0
+    assert capsys.readouterr().out.startswith("# Lost 3 writes")
+    place = folder / "bug.md"
+    assert report.issue("F1", output=place, config=Path(config.path)) == 0
+    assert place.read_text().startswith("# Lost 3 writes")
+    with pytest.raises(UserError, match="F2"):
+        api.issue(config, "F2")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from undermine.cli.findings import judged, show_findings, show_notes
+from undermine.findings.explaining import Explanation
 from undermine.model.faults import Crash, Delay
 from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
 from undermine.model.plan import At, Lasted, Plan, Step
@@ -67,10 +68,20 @@ def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: py
         "new log   new 2",
         "replay    undermine replay F1\n",
         "bundle    undermine bundle F1\n",
+        "issue     undermine issue F1\n",
     ):
         assert part in text
     assert "of another" not in text
     assert "new 3" not in text
+
+
+def test_a_finding_in_words_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence, window = "n1 was killed; then: 3 writes are lost", "any crash of n1 after A fails"
+    words = Explanation("Writes are lost if a node stops", sentence, window)
+    text = said(capsys, finding(), explanations={"F1": words})
+    assert "F1 Writes are lost if a node stops\n   n1 was killed; then: 3 writes are lost\n   injected " in text
+    assert "   window    any crash of n1 after A fails\n" in text
+    assert "title 1" not in text
 
 
 def test_a_partition_is_shown_with_its_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,9 +114,10 @@ def test_markup_of_a_target_is_text_in_a_finding(capsys: pytest.CaptureFixture[s
     plan = Plan((Step(At(point(target=HOSTILE)), Crash()),))
     hostile = finding(title=HOSTILE, symptom="s", plan=plan, verdicts=(verdict,), variants=(Variant("", plan, 2),))
     text = said(capsys, hostile, remarks={"F1": HOSTILE}, new_logs={"F1": [HOSTILE]}, partition_ends={"F1": HOSTILE})
+    text += said(capsys, hostile, explanations={"F1": Explanation(HOSTILE, HOSTILE, HOSTILE)})
     text += said(capsys, finding(title=HOSTILE, suppressed=HOSTILE))
     assert text.replace("\n", "").isprintable()
-    assert text.count("[bold red]x") == 9
+    assert text.count("[bold red]x") == 15
 
 
 @pytest.mark.parametrize(

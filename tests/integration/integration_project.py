@@ -52,7 +52,7 @@ confirm = 1
 shrink_s = 0
 """
 
-STARTS_NOTHING = ("bundle", "clean", "init", "logs", "report", "suppress", "test")
+STARTS_NOTHING = ("bundle", "clean", "init", "issue", "logs", "report", "suppress", "test")
 """Commands that only read and write files."""
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from small_programs import program
 
+from undermine.program.source import call_sites
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -214,3 +216,12 @@ def test_the_same_line_is_found_where_ordinals_differ() -> None:
     facts = program(m="import os\ndef f():\n    os.stat('x')\n").facts()
     assert facts.at("m:f#7") is None
     assert [point.op for point in facts.near("m:f#7", 3)] == ["file.stat"]
+
+
+def test_each_call_site_has_its_line() -> None:
+    text = "class A:\n    def f(self, x):\n        g(\n            x)\n        with h():\n            return [k(y) for y in x]\n"
+    found = call_sites.lines_of(text)
+    assert [line for site, line in found.items() if site.startswith("A.f#")][:3] == [3, 5, 5]
+    assert set(found.values()) >= {1, 3, 5, 6}
+    assert call_sites.lines_of("def f(:") == {}
+    assert call_sites.lines_of("x\x00") == {}

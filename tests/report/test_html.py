@@ -18,7 +18,7 @@ from tables import for_each
 from undermine.model.errors import UserError
 from undermine.model.event import ProcessStacks, ThreadStack
 from undermine.model.faults import Crash, Delay, Error, Pause, Reboot
-from undermine.model.finding import Finding, Realism, ShownSymptom, Variant
+from undermine.model.finding import Bound, Finding, Realism, ShownSymptom, Variant, Window
 from undermine.model.plan import At, Compare, FirstUnseen, Lasted, Plan, Step, Then, When
 from undermine.model.point import CLIENT, Point
 from undermine.model.predictions.candidate import Evidence, Reason
@@ -94,6 +94,26 @@ def one_finding(tmp_path: Path, **more: Any) -> tuple[CampaignMaker, Finding]:
     finding = Finding("F1", "data is lost", "data is lost", what, (run,), ("random",), (failing(),), 3, 3)
     made.findings(finding)
     return made, finding
+
+
+def test_a_card_says_in_words_and_source_lines_what_happened(tmp_path: Path) -> None:
+    (tmp_path / "granary").mkdir()
+    (tmp_path / "granary" / "disk.py").write_text("def append(log):\n    print('<b>')\n    open(log)\n")
+    struck = event("s2", 7, 1.2, "file.write", "granary.disk:append#1", target="log", line=3)
+    moments = (Moment(0, "s2", at_s(1.2), WHERE, "log", 7, 100),)
+    what = plan(Crash(), WHERE)
+    receipts = [Receipt(0, "s2", "crash", at_s(1.2), 100, 7)]
+    made, finding = one_finding(tmp_path, made=record(0, what, receipts, moments=moments), events=[struck])
+    window = Window(WHERE, None, Bound(WHERE, 3, ("granary.disk:append#1",)), 4)
+    made.findings(msgspec.structs.replace(finding, window=window))
+    made.store.set_meta("identity", {"config": str(tmp_path / "undermine.toml"), "significant": {}})
+    found = page(made.close())
+    assert "Data is lost if a store is killed before writing to log" in found.text
+    assert "s2 was killed before it wrote to log; then: data is lost" in found.text
+    assert "any crash of s2 before it wrote to log (granary.disk:append, line 3) fails; after that it passes" in found.text
+    assert "granary/disk.py append" in found.text
+    assert "def append(log): print('<b>') open(log) ↑ the window closes here" in found.text
+    assert "<b>')" not in found.raw
 
 
 # --- a good campaign
@@ -772,12 +792,15 @@ def test_a_card_shows_the_reasons_of_all_strategies_with_their_evidence(tmp_path
     reasons = (
         Reason("under a lock", (Evidence("lock", "runs held a lock", "app:put#2"),), "sieve"),
         Reason("read by recovery", strategy="fcatch"),
+        Reason("read by recovery", (Evidence("trace", "other evidence"),), "fcatch"),
     )
     folder = sample(tmp_path / "c")
     store = CampaignStore(folder)
     store.write_findings([msgspec.structs.replace(finding, reasons=reasons) for finding in store.findings()])
     store.close()
-    assert "under a lock (sieve) runs held a lock (app:put#2) read by recovery (fcatch)" in spaced(page(folder).raw)
+    shown = spaced(page(folder).raw)
+    assert "under a lock (sieve) runs held a lock (app:put#2) read by recovery (fcatch)" in shown
+    assert "other evidence" not in shown, "the same reason is shown once"
 
 
 def test_the_operations_that_a_verdict_names_are_drawn(tmp_path: Path) -> None:

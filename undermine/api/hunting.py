@@ -13,13 +13,14 @@ from undermine import plugins
 from undermine.analysis.coverage import CoverageSample, Reached, coverage_of
 from undermine.api import changes
 from undermine.api.opening import build_agents, identity, opened, refuse_changes, silent
-from undermine.api.stored import new_logs, partition_ends, remarks, today
+from undermine.api.stored import explanations, new_logs, partition_ends, remarks, today
 from undermine.campaign.limits import Limits
 from undermine.campaign.running import Listener, Notice
 from undermine.config.load import load
 from undermine.config.schema import Config
 from undermine.deployments.isolation import choose
 from undermine.exchange import suppressions
+from undermine.findings.explaining import Explanation
 from undermine.model.finding import Finding
 from undermine.protocols import Strategy
 from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_store, point_latest
@@ -39,6 +40,8 @@ class HuntResult(msgspec.Struct, frozen=True):
     """By a finding's id: log lines of the run that shows it best, which no correct run has."""
     partition_ends: dict[str, str] = {}
     """By a finding's id: how the partitions of the run that shows it best ended."""
+    explanations: dict[str, Explanation] = {}
+    """By a finding's id: the finding in words."""
     covered: dict[str, int] = {}
     """By strategy: the number of its plans that other runs had already tried."""
     notes: list[tuple[str, list[int]]] = []
@@ -109,6 +112,7 @@ def hunt(
             remarks=remarks(config, found),
             new_logs=new_logs(store, found),
             partition_ends=partition_ends(store, found),
+            explanations=explanations(store, found),
             covered=store.covered(),
             notes=store.notes(),
             growth=coverage.growth,

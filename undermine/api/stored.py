@@ -18,9 +18,12 @@ from undermine.exchange import bundle as bundles
 from undermine.exchange import manifest, regression
 from undermine.exchange import suppressions as suppression_file
 from undermine.exchange.evidence import Seen
+from undermine.findings.explaining import Explanation
 from undermine.model.errors import UserError
 from undermine.model.faults import Partition
 from undermine.model.finding import Finding, landings
+from undermine.report.explain.issue import issue as issue_of
+from undermine.report.explain.story import explanations_of
 from undermine.report.partitions import cuts_of, end_of
 from undermine.store import stored_plans
 from undermine.store.campaign_dirs import CAMPAIGNS, LATEST, SCRATCH, campaign_dir, find_finding, locked, open_store
@@ -107,6 +110,17 @@ def partition_ends(store: CampaignStore, found: Sequence[Finding]) -> dict[str, 
                 record = load_record(RunDir(store.runs_dir / f"{shown_by(finding):06d}"))
                 ends[finding.id] = "; ".join(end_of(record, cut) for cut in cuts_of(record))
     return {finding: text for finding, text in ends.items() if text}
+
+
+def explanations(store: CampaignStore, found: Sequence[Finding]) -> dict[str, Explanation]:
+    """By finding id: the finding in words."""
+    return explanations_of(store, found)
+
+
+def issue(config: Config, finding: str, campaign: str = "", options: str = "") -> str:
+    """A bug report about one finding, in Markdown. `options` are the command-line options with which a later command finds it."""
+    with open_store(campaign_dir(config, campaign)) as store:
+        return issue_of(store, find_finding(store, finding), options)
 
 
 def remarks(config: Config, found: Sequence[Finding]) -> dict[str, str]:

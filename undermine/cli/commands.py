@@ -24,7 +24,7 @@ from undermine.cli.hunt import demo, hunt
 from undermine.cli.init import init, template_list
 from undermine.cli.plan import plan
 from undermine.cli.replay import bundle, replay
-from undermine.cli.report import clean, logs, report
+from undermine.cli.report import clean, issue, logs, report
 from undermine.cli.suppress import suppress
 from undermine.cli.trace import trace
 from undermine.model.errors import Interrupted, UserError
@@ -46,6 +46,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     hunt,
     replay,
     report,
+    issue,
     logs,
     trace,
     bundle,

@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 
 from undermine.cli.console import console, plain
+from undermine.findings.explaining import Explanation
 from undermine.model.finding import Finding
 from undermine.report.finding_lines import doubt_words, finding_lines, rate_words
 from undermine.report.text import count
@@ -22,11 +23,13 @@ def show_findings(
     remarks: Mapping[str, str] | None = None,
     new_logs: Mapping[str, Sequence[str]] | None = None,
     partition_ends: Mapping[str, str] | None = None,
+    explanations: Mapping[str, Explanation] | None = None,
 ) -> None:
     """Print the findings, the most certain first.
 
-    `options` are the options with which later commands find this campaign. `remarks`, `new_logs` and `partition_ends` are by
-    finding id: a note, the log lines that no correct run has, and how the partitions of its run ended.
+    `options` are the options with which later commands find this campaign. `remarks`, `new_logs`, `partition_ends` and
+    `explanations` are by finding id: a note, the log lines that no correct run has, how the partitions of its run ended, and the
+    finding in words.
     """
     out = console()
     if all(finding.dropped and not finding.suppressed for finding in findings):
@@ -41,14 +44,19 @@ def show_findings(
             )
             continue
         doubt = f" [yellow]({words})[/yellow]" if (words := doubt_words(finding)) else ""
-        out.print(f"\n[bold red]{finding.id}[/bold red] {plain(finding.title)}{doubt}")
+        explanation = (explanations or {}).get(finding.id)
+        title = explanation.title if explanation else finding.title
+        out.print(f"\n[bold red]{finding.id}[/bold red] {plain(title)}{doubt}")
+        if explanation:
+            out.print(f"   {plain(explanation.sentence)}")
         if remark := (remarks or {}).get(finding.id):
             out.print(f"   note      {plain(remark)}")
-        for name, text in finding_lines(finding, (partition_ends or {}).get(finding.id, "")):
+        window = explanation.window if explanation else ""
+        for name, text in finding_lines(finding, (partition_ends or {}).get(finding.id, ""), window=window):
             out.print(f"   {name:<9} {plain(text)}")
         for line in (new_logs or {}).get(finding.id, ())[:_NEW_LINES_MAX]:
             out.print(f"   new log   {plain(line)}")
-        for command in ("replay", "bundle"):
+        for command in ("replay", "bundle", "issue"):
             out.print(f"   {command:<9} undermine {command} {finding.id}{plain(options)}")
     _show_unreal(out, [finding for finding in findings if finding.dropped and not finding.suppressed], options)
 

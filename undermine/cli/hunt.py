@@ -46,6 +46,8 @@ from undermine.report.text import count
 from undermine.web.serving import serving
 
 DEMO_JOBS = 2
+DEMO_SHRINK_S = 20.0
+"""For the smallest plan and the window of the first finding: nobody waits long for a demonstration."""
 """Runs at a time. The example mostly waits for its own timers, so two runs fit on a small machine."""
 
 
@@ -162,6 +164,7 @@ def demo(
     - `undermine demo`
     """
     loaded = load_config(api.demo_config(folder))
+    loaded = msgspec.structs.replace(loaded, hunt=msgspec.structs.replace(loaded.hunt, shrink_s=DEMO_SHRINK_S))
     budget_s = seconds_of("--budget", budget, "10m")
     with listening(json, title="demo", budget_s=budget_s) as listener:
         result = api.hunt(loaded, budget_s=budget_s, seed=seed, jobs=DEMO_JOBS, listener=listener)
@@ -198,8 +201,8 @@ def _findings_so_far(loaded: Config, config: Path, json: bool) -> Iterator[None]
     except (KeyboardInterrupt, Interrupted):
         with contextlib.suppress(UserError), api.open_store(api.campaign_dir(loaded)) as store:
             if not json:
-                if store.findings():
-                    show_findings(store.findings(), later_options(config))
+                if found := store.findings():
+                    show_findings(found, later_options(config), explanations=api.explanations(store, found))
                 show_coverage(api.coverage_of(store).reached)
         raise
 
@@ -215,7 +218,9 @@ def _show_result(result: api.HuntResult, json: bool, config: Path) -> None:
 def show_hunt(result: api.HuntResult, page: Path, options: str = "") -> None:
     """Print the findings, the number of runs, coverage and the path of the report."""
     out = console()
-    show_findings(result.findings, options, result.remarks, result.new_logs, result.partition_ends)
+    show_findings(
+        result.findings, options, result.remarks, result.new_logs, result.partition_ends, result.explanations
+    )
     show_notes(result.notes)
     statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(result.statuses.items()))
     runs = count(sum(result.statuses.values()), "run")

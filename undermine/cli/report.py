@@ -1,4 +1,4 @@
-"""The commands that look at a stored campaign or remove it: `undermine report`, `logs` and `clean`."""
+"""The commands that look at a stored campaign or remove it: `undermine report`, `issue`, `logs` and `clean`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from undermine.cli.options import (
 from undermine.config.schema import Config
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
-from undermine.report.html import write_report
+from undermine.report.html import write_file, write_report
 from undermine.report.text import count
 
 _LOG_BYTES_MAX = 256 << 20
@@ -112,17 +112,49 @@ def _show_report(
     with api.open_store(api.campaign_dir(config, campaign)) as store:
         new_logs = api.new_logs(store, findings)
         ends = api.partition_ends(store, findings)
+        told = api.explanations(store, findings)
         notes = store.notes()
         coverage = api.coverage_of(store)
     if json:
-        said = {"report": str(page), "findings": judged(findings), "remarks": remarks, "new_logs": new_logs}
+        said = {"report": str(page), "findings": judged(findings), "explanations": told, "remarks": remarks, "new_logs": new_logs}
         print_json({**said, "partition_ends": ends, "notes": notes, "coverage": coverage.reached, "growth": coverage.growth})
     else:
-        show_findings(findings, options, remarks, new_logs, ends)
+        show_findings(findings, options, remarks, new_logs, ends, told)
         show_notes(notes)
         show_coverage(coverage.reached)
         typer.echo(f"report: {page}")
     return coverage.reached
+
+
+def issue(
+    finding: Annotated[str, typer.Argument(help="The id of a finding, like F1.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; by default the report is printed.", show_default=False),
+    ] = None,
+    config: ConfigOption = HERE,
+    campaign: CampaignOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Write a bug report about a finding in Markdown, ready to file with the project of the system.
+
+    It has the versions, the steps, the expected and the actual outcome, the evidence, source lines and the replay command. Read
+    it before you file it: it has log lines and names of files.
+
+    Examples:
+
+    - `undermine issue F1`
+    - `undermine issue F1 -o bug.md`
+    """
+    loaded = load_config(config, programs=False)
+    text = api.issue(loaded, finding, campaign, later_options(config, campaign))
+    if output:
+        write_file(output, lambda stream: stream.write(text), "-o")
+    if json:
+        print_json({"issue": text, "file": str(output) if output else ""})
+    else:
+        typer.echo(f"issue: {output}" if output else text, nl=bool(output))
+    return 0
 
 
 def logs(

@@ -12,6 +12,7 @@ from undermine import target_files
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_analysis import plain
 from undermine.checkers.compose import news_of
+from undermine.findings.explaining import explained
 from undermine.findings.titles import title_hits, title_words
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
@@ -20,11 +21,14 @@ from undermine.model.event import Event
 from undermine.model.finding import Finding
 from undermine.model.plan import final_at
 from undermine.model.point import CLIENT, point_of
+from undermine.model.predictions.candidate import Reason
 from undermine.model.run import Receipt, RunView, Verdict
 from undermine.report.data import Injection, Row, injections, run_dir, seen_by
 from undermine.report.drawing.operations import operations
 from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
+from undermine.report.explain.source import Excerpt, Sources
+from undermine.report.explain.story import excerpts_of
 from undermine.report.partitions import PartitionPart, partition_part
 from undermine.report.stacks import ProcessRow, process_rows
 from undermine.report.text import Tail, clean_lines, clip, count, held, tail_of, tail_of_text
@@ -90,6 +94,8 @@ class Card:
 
     id: str
     title: str
+    sentence: str
+    """What happened."""
     badge: str
     certainty: str
     why: str
@@ -117,6 +123,10 @@ class Card:
     reasons: tuple[ReasonRow, ...] = ()
     smallest: str = ""
     """A smaller plan that fails as often, with its rate."""
+    window: str = ""
+    """The other moments at which the same happens."""
+    excerpts: tuple[Excerpt, ...] = ()
+    """Source lines of the target."""
     variants: tuple[VariantRow, ...] = ()
     variants_left_out: int = 0
     news: tuple[str, ...] = ()
@@ -128,21 +138,31 @@ class Card:
         return sum(process.stuck for process in self.stuck)
 
 
-def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lines: Mapping[str, int], *, brief: bool) -> Card:
+def card_of(
+    store: CampaignStore,
+    finding: Finding,
+    rows: Mapping[int, Row],
+    lines: Mapping[str, int],
+    sources: Sources = Sources(None),  # noqa: B008 - it finds nothing
+    *,
+    brief: bool,
+) -> Card:
     """The card of a finding. A brief card leaves out everything that needs the run's folder."""
     view, problems = (None, []) if brief else _first_view(store, finding, rows)
     verdict = finding.main_verdict
     run = view.record.id if view else 0
     receipts = view.receipts if view else ()
-    columns = _columns_of(run_dir(store, run)) if view else Columns.of(())
+    columns = columns_of(run_dir(store, run)) if view else Columns.of(())
     event = _event_at(view, columns) if view else None
     if event and event.line:
         lines = {**lines, point_of(event).id: event.line}
     problems += [clip(text, 300) for text in columns.problems[:_PROBLEMS_MAX]]
     badge, certainty = certainty_of(finding)
+    explanation = explained(finding, view.record if view else None, sources.line_of, store.frames)
     return Card(
         id=finding.id,
-        title=clip(finding.title, 400),
+        title=clip(explanation.title, 400),
+        sentence=clip(explanation.sentence, 600),
         badge=badge,
         certainty=certainty,
         why="" if finding.reasons else clip(finding.plan.why, 400),
@@ -168,6 +188,8 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
         frames=tuple(clip(str(frame), 200) for frame in finding.frames),
         device=clip(str(finding.realism), 400) if finding.confirmed and not finding.dropped else "",
         smallest=clip(f"{finding.smallest} ({finding.smallest_rate})", 400) if finding.smallest else "",
+        window=clip(explanation.window, 600),
+        excerpts=excerpts_of(sources, finding, view, columns),
         variants=tuple(_variant_rows(finding)),
         variants_left_out=max(0, len(finding.variants) - _VARIANTS_MAX),
         news=_news(store, run) if view else (),
@@ -177,7 +199,10 @@ def card_of(store: CampaignStore, finding: Finding, rows: Mapping[int, Row], lin
 
 
 def _reason_rows(finding: Finding) -> Iterator[ReasonRow]:
-    for reason in finding.reasons[:_REASONS_MAX]:
+    told: dict[tuple[str, str], Reason] = {}
+    for reason in finding.reasons:  # several plans may have the same reason, with other evidence
+        told.setdefault((reason.text, reason.strategy), reason)
+    for reason in list(told.values())[:_REASONS_MAX]:
         evidence = tuple(clip(str(each), 300) for each in reason.evidence[:_REASONS_MAX])
         yield ReasonRow(clip(reason.text, 300), reason.strategy, evidence)
 
@@ -268,7 +293,7 @@ def _first_view(store: CampaignStore, finding: Finding, rows: Mapping[int, Row])
     return None, problems
 
 
-def _columns_of(run: RunDir) -> Columns:
+def columns_of(run: RunDir) -> Columns:
     """The run's events. If they cannot be read, empty columns with the problem: the report shows what is left."""
     try:
         return read_columns(run.trace)

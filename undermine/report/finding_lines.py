@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from undermine.findings.explaining import window_words
 from undermine.findings.titles import title_words
 from undermine.model.finding import Finding
 from undermine.model.predictions.candidate import why
@@ -23,11 +24,16 @@ def doubt_words(finding: Finding) -> str:
     return "" if finding.believed else "not reproduced"
 
 
-def finding_lines(finding: Finding, partition_end: str = "", evidence_max: int = EVIDENCE_LINES_MAX) -> Iterator[tuple[str, str]]:
-    """The facts about a finding, each with its name. Texts of the target are in them as they are; the caller cleans them."""
+def finding_lines(
+    finding: Finding, partition_end: str = "", evidence_max: int = EVIDENCE_LINES_MAX, window: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The facts about a finding, each with its name. Texts of the target are in them as they are; the caller cleans them.
+    `window` has the words for its window, if they are known with source lines."""
     yield "injected", finding.plan.words(finding.lasted)
     if finding.smallest:
         yield "smallest", f"{finding.smallest} ({finding.smallest_rate})"
+    if window := window or window_words(finding):
+        yield "window", window
     if finding.when:
         yield "when", finding.when_words
     if partition_end:

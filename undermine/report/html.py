@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
@@ -25,6 +25,7 @@ from undermine.report import data
 from undermine.report.card import card_of, certainty_of
 from undermine.report.coverage.source import MARKS, FileView
 from undermine.report.coverage.view import coverage_of
+from undermine.report.explain.story import explanations_of, sources_of
 from undermine.report.head import head_of
 from undermine.report.predictions import predictions_of
 from undermine.report.run_table import BYTES_MAX, run_blocks_of
@@ -64,11 +65,13 @@ def render(store: CampaignStore, band: Markup = Markup(), scripts: Sequence[str]
     coverage = coverage_of(store, rows, finding_of)
     files = _files(env, coverage.files)
     left = _LARGE_PARTS_BYTES_MAX - sum(len(part.encode()) for part in (*cards, *files))
+    told = explanations_of(store, shown)
+    titles = {name: clip(explanation.title.replace("`", ""), 240) for name, explanation in told.items()}
     return env.get_template("page.html").render(
         **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js", *scripts)),
         band=band,
         head=head_of(store, rows, findings),
-        contents=[(f.id, clip(f.title, 160), *certainty_of(f)) for f in shown],
+        contents=[(f.id, titles[f.id], *certainty_of(f)) for f in shown],
         cards=[card for finding, card in zip(shown, cards, strict=True) if not _is_dropped(finding)],
         dropped=[card for finding, card in zip(shown, cards, strict=True) if _is_dropped(finding)],
         notes=[(clip(note, 400), runs) for note, runs in store.notes()],
@@ -89,7 +92,7 @@ def _is_dropped(finding: Finding) -> bool:
 
 def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], rows: Sequence[data.Row]) -> list[Markup]:
     by_run = {row["run"]: row for row in rows}
-    lines = data.lines_of(store)
+    lines, sources = data.lines_of(store), sources_of(store)
     template = env.get_template("finding.html")
     cards: list[Markup] = []
     spent = 0
@@ -97,7 +100,7 @@ def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], 
         if spent > 2 * _CARDS_BYTES_MAX:
             break
         brief = spent > _CARDS_BYTES_MAX
-        card = card_of(store, finding, by_run, lines, brief=brief)
+        card = card_of(store, finding, by_run, lines, sources, brief=brief)
         pictures = {"picture": Markup(card.picture), "shown_by": Markup(card.shown_by)}
         cards.append(Markup(template.render(card=card, **pictures, brief=brief)))
         spent += len(cards[-1].encode())
@@ -139,7 +142,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters["count"] = count
+    env.filters["code"] = _with_code
     return env
+
+
+def _with_code(text: str) -> Markup:
+    """The text, escaped, with the parts between backticks as code."""
+    parts = clean(text).split("`")
+    return Markup().join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in enumerate(parts))
 
 
 def _finalize(value: Any) -> Any:

@@ -39,13 +39,15 @@ class Repository:
         A module may lie in any folder that the interpreter searches, so only the end of the file's path must be its name. The
         shortest path wins, and files of the project win over others.
         """
+        return next(self.files_of(module), None)
+
+    def files_of(self, module: str) -> Iterator[Path]:
+        """All files that may be the source of a module, the most likely one first."""
         name = module.partition("$")[0]  # a nested class is in the file of the outer one
         last = name.rpartition(".")[2]
         for modules in (self._of_project, self._of_root):
             found = [path for dotted, path in modules.get(last, ()) if dotted == name or dotted.endswith(f".{name}")]
-            if found:
-                return min(found, key=lambda path: (len(path.parts), path))
-        return None
+            yield from sorted(found, key=lambda path: (len(path.parts), path))
 
     @cached_property
     def _of_project(self) -> dict[str, list[tuple[str, Path]]]:

@@ -139,6 +139,23 @@ class CallSites:
         return list(dict.fromkeys(self._others.get((what, position_of(node)), ())))
 
 
+def lines_of(text: str) -> dict[str, int]:
+    """The line of each call site (`qualname#ordinal`) in the text of a module; none if it cannot be compiled."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = compile(text, "source", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, int] = {}
+    for each in _all_codes(code):
+        name = getattr(each, "co_qualname", each.co_name)
+        for ordinal, _, position in _counted(each):
+            if position[0]:
+                found.setdefault(f"{name}#{ordinal}", position[0])
+    return found
+
+
 def position_of(node: ast.AST) -> _Position:
     """The position of a node as instructions have it: first and last line, first and last column."""
     line, column = getattr(node, "lineno", None), getattr(node, "col_offset", None)

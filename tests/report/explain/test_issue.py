@@ -1,0 +1,115 @@
+"""The bug report in Markdown: its parts, and that nothing in it can be more than text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_campaigns import CampaignMaker, at_s, event, plan, point, record
+
+from undermine.model.faults import Crash
+from undermine.model.finding import Bound, Finding, Window
+from undermine.model.plan import Plan, Work
+from undermine.model.run import Moment, Receipt, Verdict
+from undermine.report.explain.issue import issue, prose
+
+WHERE = point("s2", "file.write", "app.disk:Disk.append#0", "log")
+PLAN = plan(Crash(), WHERE)
+HOSTILE = "```\n# heading <script>x</script> [link](http://evil) @maintainer www.evil.org `code \x1b[31m"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "disk.py").write_text("class Disk:\n    def append(self):\n        print(1)\n")
+    return tmp_path
+
+
+def report(project: Path, text: str = "2 puts are lost", **more: Any) -> str:
+    identity = {
+        "version": "0.1.0",
+        "config": str(project / "undermine.toml"),
+        "significant": {"params": {"version": "1.2", "fixes": ""}, "roles": {}},
+    }
+    maker = CampaignMaker(project / "campaign", identity)
+    verdict = Verdict("fail", text, "put lost", (f"evidence: {text}",), "ledger")
+    receipts = (Receipt(0, "s2", "crash", at_s(2), 100, 3, detail=text),)
+    moments = (Moment(0, "s2", at_s(2), WHERE, "log", 3, 100),)
+    struck = event("s2", 3, 2.0, "file.write", "app.disk:Disk.append#0", target="log", line=3)
+    maker.run("random", PLAN, made=record(1, PLAN, receipts, moments=moments), verdicts=(verdict,), events=(struck,))
+    fields = {"tries": 5, "hits": 4, "control_tries": 5, "shown_by": 1, **more}
+    found = Finding("F1", "put lost", text, PLAN, (1,), ("random",), (verdict,), **fields)
+    return issue(maker.store, found, " -c app")
+
+
+def test_a_report_has_everything_that_a_maintainer_asks_for(project: Path) -> None:
+    text = report(project)
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == [
+        "# Put lost if a store is killed before writing to `log`",
+        "## Versions",
+        "## Steps to reproduce",
+        "## Expected",
+        "## Actual",
+        "## Evidence",
+    ]
+    assert "s2 was killed before it wrote to `log`; then: 2 puts are lost." in text
+    assert "- `version`: `1.2`\n" in text
+    assert "`fixes`" not in text
+    assert "1. Start a cluster (1 × master, 3 × store) and run the workload.\n2. Inject: crash before file.write log" in text
+    assert "```\nundermine replay F1 -c app\n```" in text
+    assert "`undermine bundle F1 -c app`" in text
+    assert "What the check `ledger` asks for" in text
+    assert "It failed in 4 of 5 runs with the fault, and 0 of 5 without the fault." in text
+    assert "+2.000 s  crash of s2" in text
+    assert "`app/disk.py`, in `Disk.append`:" in text
+    assert "3          print(1)    <- the fault was injected before this operation" in text
+    assert "granary.store:Store.handle#1" in text
+    assert '{"steps":[' in text
+
+
+def test_the_smallest_plan_is_reported_with_its_window(project: Path) -> None:
+    smallest = Plan(PLAN.steps, 7, work=Work(("reads",)))
+    window = Window(WHERE, Bound(WHERE, 3), None, 5)
+    text = report(project, smallest=smallest, smallest_rate="5/5", window=window)
+    assert "and run only reads of the workload." in text
+    assert "undermine replay F1 --smallest -c app" in text
+    assert "the smallest plan that fails as often (5/5)" in text
+    assert "The window: any crash of s2 after it wrote to `log` (`app.disk:Disk.append`, line 3) fails" in text
+
+
+def test_texts_of_the_target_stay_texts(project: Path) -> None:
+    text = report(project, HOSTILE)
+    outside: list[str] = []
+    fence = ""
+    for line in text.splitlines():
+        if not fence and (found := re.match("`{3,}", line)):
+            fence = found[0]
+        elif fence and line == fence:
+            fence = ""
+        elif not fence:
+            outside.append(line)
+    assert fence == "", "every block has an end"
+    plain = re.sub(r"`[^`]*`", "", "\n".join(outside)).replace("<details><summary>", "").replace("</summary>", "")
+    assert "<script" not in plain.replace(r"\<", "")
+    assert "@maintainer" not in plain
+    assert "http://" not in plain
+    assert "www." not in plain
+    assert "\x1b" not in text
+    assert [line for line in outside if line.startswith("# ")] == [text.splitlines()[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a `b*c` d*e", r"a `b*c` d\*e"),
+        ("a ` b", "a ' b"),
+        ("`a` and ` b", "`a` and ' b"),
+        ("[x](y) #7 <b> @me a@b", r"\[x\](y) \#7 \<b\> &#64;me a&#64;b"),
+        ("a\n# b", r"a \# b"),
+    ],
+)
+def test_only_pairs_of_backticks_mean_something(text: str, expected: str) -> None:
+    assert prose(text, 200) == expected
