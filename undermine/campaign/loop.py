@@ -127,6 +127,7 @@ class Campaign:
         self.plan_runner.ask(strategies, traced_always=self._config.hunt.steps > 1)
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
+        self._programs: dict[tuple[int | str, ...], TargetProgram] = {}
         self._tried = Landings()
         self._reading = threading.Lock()
 
@@ -307,10 +308,13 @@ class Campaign:
         return tuple(run for run in self._store.past_runs(kind=RoundKind.STRATEGY) if not run.covered)
 
     def _program(self, folders: Sequence[str]) -> TargetProgram:
-        """The target's program, as the nodes of the newest fault-free run that passed would find it."""
-        stacks = (self.plan_runner.columns(run).stacks for run in self._store.fault_free())
-        observed = sorted({call for each in stacks for call in calls_in(each)})
-        return self._helpers.read_program(self.preparing.newest, folders, observed)
+        """The target's program, as the nodes of the newest fault-free run that passed would find it. It is read once."""
+        key: tuple[int | str, ...] = (self._store.baselines(), *folders)
+        if key not in self._programs:
+            stacks = (self.plan_runner.columns(run).stacks for run in self._store.fault_free())
+            observed = sorted({call for each in stacks for call in calls_in(each)})
+            self._programs[key] = self._helpers.read_program(self.preparing.newest, folders, observed)
+        return self._programs[key]
 
     def _from_fault_free_runs(self) -> Reachable:
         """The points of the fault-free runs and the faults that are possible there. Cached until there are more such runs."""

@@ -61,6 +61,8 @@ class Preparing:
         self._plan_runner = plan_runner
         self._fault_limits = fault_limits
         self._catch_up = catch_up
+        self._shown: tuple[int, Agreements] = 0, Agreements()
+        """The agreements that this number of fault-free runs shows."""
 
     def run(self) -> list[JudgedRun]:
         """Do all of it; return the benign runs that failed."""
@@ -78,7 +80,7 @@ class Preparing:
             self._engine.runner.contents = self.contents
         ran = self._until_enough_pass()
         if self._store.meta("capabilities") is None:
-            agents = self.newest.trace.agents
+            agents = self.newest.agents
             self._catch_up(agents)
             self._choose_contents()
             capabilities = {agent.node: agent.capabilities for agent in agents}
@@ -106,7 +108,9 @@ class Preparing:
         that the campaign has chosen itself, so these don't count."""
         if self._config.auto_variables:
             return Agreements()
-        return agreements_of(self._views(RoundKind.BASELINE), self._config.metadata)
+        if self._shown[0] != (runs := len(self._passing(RoundKind.BASELINE))):
+            self._shown = runs, agreements_of(self._views(RoundKind.BASELINE), self._config.metadata)
+        return self._shown[1]
 
     @property
     def contents(self) -> Contents:

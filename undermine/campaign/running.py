@@ -114,7 +114,7 @@ class PlanRunner:
         return self._store.runs_dir / f"{run_id:06d}"
 
     def view(self, run_id: int) -> RunView:
-        return load_view(RunDir(self.folder(run_id)))
+        return load_view(RunDir(self.folder(run_id)), lambda: self.columns(run_id))
 
     def columns(self, run_id: int) -> Columns:
         """All events of a run; empty if its trace was not kept."""

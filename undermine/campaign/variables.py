@@ -56,7 +56,7 @@ def unmatched(config: Config, runs: Iterable[RunView]) -> list[Unmatched]:
     reasons: dict[tuple[str, str], str] = {}
     """By node and name: the last one."""
     for run in runs:
-        for event in (event for event in run.trace if event.op == SAMPLE):
+        for event in run.trace_of(SAMPLE):
             if event.size:
                 matched.add((event.node, event.target))
             elif event.content or not event.resource:

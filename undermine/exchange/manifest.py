@@ -64,7 +64,7 @@ def differences(manifest: Manifest, isolation: str) -> list[str]:
 
 def runtimes(run: RunView) -> dict[str, str]:
     """The runtime of each node's agent."""
-    return {agent.node: agent.runtime for agent in run.trace.agents}
+    return {agent.node: agent.runtime for agent in run.agents}
 
 
 def other_runtimes(manifest: Manifest, now: Mapping[str, str]) -> list[str]:

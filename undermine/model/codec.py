@@ -406,10 +406,15 @@ def read_columns(trace_dir: Path) -> Columns:
 
 def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
     """All event files of a run as one trace, and the receipts of all faults, both in time order."""
-    columns, receipts = _read_all(trace_dir)
-    receipts.sort(key=lambda receipt: (receipt.t_ns, receipt.node, receipt.pid, receipt.step))
+    columns, receipts = read_with_receipts(trace_dir)
     agents = tuple(process for process in columns.processes if process.agent)
-    return Trace(tuple(columns.events()), agents, columns.problems), tuple(receipts)
+    return Trace(tuple(columns.events()), agents, columns.problems), receipts
+
+
+def read_with_receipts(trace_dir: Path) -> tuple[Columns, tuple[Receipt, ...]]:
+    """The same as columns."""
+    columns, receipts = _read_all(trace_dir)
+    return columns, tuple(sorted(receipts, key=lambda receipt: (receipt.t_ns, receipt.node, receipt.pid, receipt.step)))
 
 
 def read_contents(trace_dir: Path) -> Columns:

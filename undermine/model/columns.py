@@ -5,7 +5,7 @@ Texts and stacks are numbers that are valid in the whole run; `Event` objects ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undermine.model.event import AgentInfo, Event
+from undermine.model.event import AgentInfo, Event, Trace
+from undermine.model.point import CLIENT
 
 Numbers = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
@@ -130,6 +131,13 @@ class Columns:
                 strings[error],
                 strings[content],
             )
+
+    def trace_of_nodes(self, ops: Collection[str] | None = None) -> Trace:
+        """The events of the nodes, without those of clients, as objects; only of these operations, if they are given."""
+        in_node = np.array([process.node != CLIENT for process in self.processes], bool)
+        rows = np.arange(len(self)) if ops is None else self.find(*ops)
+        agents = tuple(process for process in self.processes if process.agent and process.node != CLIENT)
+        return Trace(tuple(self.events(rows[in_node[self.process[rows]]])), agents, self.problems)
 
     @classmethod
     def of(cls, events: Iterable[Event], processes: Sequence[AgentInfo] = ()) -> Columns:

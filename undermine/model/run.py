@@ -10,7 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 from undermine.model.baseline import Baseline
-from undermine.model.event import Event, ProcessStacks, Trace
+from undermine.model.columns import Columns
+from undermine.model.event import AgentInfo, Event, ProcessStacks, Trace
 from undermine.model.faults import FAILURES, Fault, fault_kind, nodes_of
 from undermine.model.injected import InjectedFault, Stage, injected_faults
 from undermine.model.plan import At, HealReason, Lasted, Plan, Step
@@ -363,6 +364,7 @@ class RunView:
         load_trace: Callable[[], Trace],
         load_logs: Callable[[], tuple[LogLine, ...]] = tuple,
         load_baseline: Callable[[], Baseline] = Baseline,
+        load_columns: Callable[[], Columns] | None = None,
     ) -> None:
         self.record: RunRecord = record
         """Everything else that is known about the run."""
@@ -371,11 +373,23 @@ class RunView:
         self._load_trace = load_trace
         self._load_logs = load_logs
         self._load_baseline = load_baseline
+        self._load_columns = load_columns
 
     @cached_property
     def trace(self) -> Trace:
         """The events that agents observed, in the order of time: `for event in run.trace`."""
         return self._load_trace()
+
+    def trace_of(self, *ops: str) -> Trace:
+        """The trace with nothing but these operations. If the run is stored, this takes a small part of the time of `trace`."""
+        if self._load_columns is None or "trace" in self.__dict__:
+            return Trace(tuple(e for e in self.trace if e.op in ops), self.trace.agents, self.trace.problems)
+        return self._load_columns().trace_of_nodes(ops)
+
+    @property
+    def agents(self) -> tuple[AgentInfo, ...]:
+        """The processes with an agent."""
+        return self.trace_of().agents
 
     @cached_property
     def logs(self) -> tuple[LogLine, ...]:
@@ -401,7 +415,9 @@ class RunView:
 
     def with_record(self, record: RunRecord) -> RunView:
         """A copy with another record, for tests of checkers."""
-        return RunView(record, self.history, lambda: self.trace, lambda: self.logs, lambda: self.baseline)
+        return RunView(
+            record, self.history, lambda: self.trace, lambda: self.logs, lambda: self.baseline, self._load_columns
+        )
 
     @property
     def plan(self) -> Plan:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -17,9 +18,9 @@ import msgspec
 from undermine import target_files
 from undermine.model import codec
 from undermine.model.baseline import Baseline
+from undermine.model.columns import Columns
 from undermine.model.errors import UserError
 from undermine.model.event import Trace
-from undermine.model.point import CLIENT
 from undermine.model.run import LogLine, Op, Receipt, RunRecord, RunView
 from undermine.model.text import printable
 
@@ -122,17 +123,14 @@ def load_trace(run: RunDir) -> tuple[Trace, tuple[Receipt, ...]]:
     The events of clients are left out: no fault can be injected there, and the history has their operations. To relate both,
     read the whole trace with `codec.read_columns`.
     """
-    trace, receipts = codec.read_trace(run.trace)
-    if all(agent.node != CLIENT for agent in trace.agents):
-        return trace, receipts
-    events = tuple(event for event in trace if event.node != CLIENT)
-    agents = tuple(agent for agent in trace.agents if agent.node != CLIENT)
-    return Trace(events, agents, trace.problems), receipts
+    columns, receipts = codec.read_with_receipts(run.trace)
+    return columns.trace_of_nodes(), receipts
 
 
-def load_view(run: RunDir) -> RunView:
-    """A stored run as checkers see it."""
-    return _view(run, load_record(run), lambda: load_trace(run)[0])
+def load_view(run: RunDir, columns: Callable[[], Columns] | None = None) -> RunView:
+    """A stored run as checkers see it. `columns` returns all its events, if the caller keeps them."""
+    load = columns or lru_cache(lambda: codec.read_columns(run.trace))
+    return _view(run, load_record(run), lambda: load().trace_of_nodes(), load)
 
 
 def view_of(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
@@ -140,7 +138,9 @@ def view_of(run: RunDir, record: RunRecord, trace: Trace) -> RunView:
     return _view(run, record, lambda: trace)
 
 
-def _view(run: RunDir, record: RunRecord, trace: Callable[[], Trace]) -> RunView:
+def _view(
+    run: RunDir, record: RunRecord, trace: Callable[[], Trace], columns: Callable[[], Columns] | None = None
+) -> RunView:
     nodes = tuple(info.id for info in record.nodes)
     return RunView(
         record,
@@ -148,6 +148,7 @@ def _view(run: RunDir, record: RunRecord, trace: Callable[[], Trace]) -> RunView
         trace,
         lambda: read_logs(run.logs, nodes),
         lambda: load_baseline(run.path.parent.parent),
+        columns,
     )
 
 

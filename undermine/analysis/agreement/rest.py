@@ -94,8 +94,8 @@ def broken_at_end(columns: Columns, agreements: Agreements, end: End) -> list[Br
 
 def columns_of(run: RunView) -> Columns:
     """The events of a run that tell the values of variables."""
-    wanted = {SAMPLE, *READ_AT}
-    return Columns.of((event for event in run.trace if event.op in wanted), run.trace.agents)
+    trace = run.trace_of(SAMPLE, *READ_AT)
+    return Columns.of(trace, trace.agents)
 
 
 class _Pair:
