@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from bench.table import table
-from undermine.findings.group import template
+from undermine.findings.grouping.groups import template
 
 SIEVE = "sieve"
 NAMES = {

@@ -9,7 +9,7 @@ from undermine.checkers.entries import entries
 from undermine.checkers.last_words import last_words, message_of
 from undermine.checkers.text import mask, telling_line, words
 from undermine.checkers.vocabulary import Vocabulary
-from undermine.findings.group import template
+from undermine.findings.grouping.groups import template
 from undermine.model.run import LogLine
 
 PIECES = (

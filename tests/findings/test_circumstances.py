@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from undermine.findings.group import suspicions
+from undermine.findings.grouping.suspicions import suspicions
 from undermine.model.faults import Corrupt, Crash, Delay, Drop, Error, Fault, Partition, Pause, PowerLoss, Reboot
 from undermine.model.finding import Finding, LandedRun
 from undermine.model.plan import At, Plan, Step

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from undermine.findings.comparing import TRIES, Comparison, next_comparison
-from undermine.findings.group import Suspicion, suspicions
+from undermine.findings.grouping.suspicions import Suspicion, suspicions
 from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Pause
 from undermine.model.finding import LandedRun
 from undermine.model.plan import At, Place, Plan, Step

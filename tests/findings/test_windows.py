@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from undermine.findings.circumstances import all_circumstances
-from undermine.findings.group import suspicions
+from undermine.findings.grouping.suspicions import suspicions
 from undermine.findings.windows import Explored, Position, Windows
 from undermine.model.faults import Crash, Delay, Fault, Reboot
 from undermine.model.finding import Bound, Finding, LandedRun, Window

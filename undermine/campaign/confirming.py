@@ -36,7 +36,7 @@ from undermine.findings.circumstances import all_circumstances
 from undermine.findings.comparing import Comparison, next_comparison
 from undermine.findings.confirm import Attempt, Rerun, best, next_rerun
 from undermine.findings.explaining import window_words
-from undermine.findings.group import SuppressionOf, Suspicion, suspicions
+from undermine.findings.grouping.suspicions import SuppressionOf, Suspicion, suspicions
 from undermine.findings.shrink import Shrunk, Workload
 from undermine.findings.windows import Explored, Position, Windows
 from undermine.inject.compile import unsupported

@@ -42,7 +42,7 @@ from undermine.campaign.proposing import Proposal, Proposing
 from undermine.campaign.running import LEARNT_FROM, JudgedRun, Listener, PlanRunner
 from undermine.campaign.surveying import Surveying
 from undermine.campaign.turns import FINDING, Gain, next_turn
-from undermine.findings.group import SuppressionOf
+from undermine.findings.grouping.suspicions import SuppressionOf
 from undermine.model.errors import UserError
 from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import fault_kind, lacking

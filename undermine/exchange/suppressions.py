@@ -19,7 +19,7 @@ import msgspec
 
 from undermine.config.lines import Source, refuse_unknown, show
 from undermine.config.schema import Config
-from undermine.findings.group import key_of
+from undermine.findings.grouping.groups import key_of
 from undermine.model.errors import UserError
 from undermine.model.faults import FAULT_NAMES, fault_kind
 from undermine.model.finding import Finding

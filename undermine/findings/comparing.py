@@ -2,7 +2,7 @@
 
 A promise that is broken in several circumstances is several findings, since these may be several bugs. Often they are one: a
 store that is cut off and a store that is frozen both look dead to the others. So the fault of one finding is run at the moment of
-the other one. If that shows the symptom too, two kinds of faults do the same harm at one operation, and `group.py` joins the
+the other one. If that shows the symptom too, two kinds of faults do the same harm at one operation, and `grouping/` joins the
 findings.
 
 A comparison keeps these rules:
@@ -24,7 +24,8 @@ import msgspec
 
 from undermine.findings.circumstances import harmed
 from undermine.findings.confirm import best
-from undermine.findings.group import Suspicion, operation_hit, template
+from undermine.findings.grouping.groups import operation_hit, template
+from undermine.findings.grouping.suspicions import Suspicion
 from undermine.model.faults import Injection, nodes_of, row_of
 from undermine.model.finding import LandedRun
 from undermine.model.plan import Place, Plan, Step, place_of

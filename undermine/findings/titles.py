@@ -7,7 +7,7 @@ the finding may be higher than that of its title.
 from __future__ import annotations
 
 from undermine.checkers.compose import name_of
-from undermine.findings.group import template
+from undermine.findings.grouping.groups import template
 from undermine.model.finding import Finding
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from undermine.checkers.compose import rank_of
-from undermine.findings.group import template
+from undermine.findings.grouping.groups import template
 from undermine.model.finding import Finding
 from undermine.model.run import Rank
 from undermine.report.ci.results import NAME_MAX, Place, Results, name_of, title_of
