@@ -12,7 +12,7 @@ import msgspec
 from undermine.model.columns import Columns
 from undermine.model.faults import Fault, Injection
 from undermine.model.plan import At, Place, Plan, Step
-from undermine.model.point import Point
+from undermine.model.point import SCRIPT, Point
 from undermine.model.predictions.candidate import Candidate, plan_of
 from undermine.model.predictions.landings import Landings
 from undermine.model.predictions.outcome import Outcome, outcome_of
@@ -135,10 +135,6 @@ class Experiment(msgspec.Struct, frozen=True):
     """It confirms another run. It counts only for what all runs of the plan share."""
     prefixes: tuple[str, ...] = ()
     """The ids of the plans with only its first steps, shortest first."""
-
-
-SCRIPT = "__main__"
-"""The module of a script in the call sites of events."""
 
 
 def in_source(scripts: Mapping[str, str], role: str, loc: str) -> str:

@@ -161,7 +161,7 @@ def test_the_own_verdict_of_a_finding_is_preferred() -> None:
 
 def words(opens: Bound | None, closes: Bound | None, fault: Fault = Crash()) -> str:  # noqa: B008 - frozen
     found = finding(Step(At(EPOCH), fault), window=Window(EPOCH, opens, closes))
-    return window_words(found, lambda site: 77 if site == "app:install#2" else 0)
+    return window_words(found, lambda site, _: 77 if site == "app:install#2" else 0)
 
 
 def test_a_window_names_both_bounds_in_the_function_that_they_share() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from undermine.analysis.coverage import coverage_of
-from undermine.api.changes import script_of
 from undermine.api.stored import findings as stored_findings
 from undermine.api.stored import shown_by
 from undermine.config.schema import Config
@@ -15,8 +14,8 @@ from undermine.model.errors import UserError
 from undermine.model.finding import Finding, landings
 from undermine.model.plan import final_at
 from undermine.model.point import Point
-from undermine.program.repository.files import Repository, line_of, source_text
-from undermine.protocols import SCRIPT
+from undermine.program.repository.files import line_of
+from undermine.program.repository.sources import Sources
 from undermine.report import data
 from undermine.report.ci.results import Place, Results, Site
 from undermine.report.head import head_of
@@ -55,10 +54,9 @@ class _Places:
     """Finds source lines in the user's repository."""
 
     def __init__(self, config: Config, store: CampaignStore) -> None:
-        self._config = config
         self._store = store
-        self._repository = Repository(Path(config.project))
-        self.home = Place(self._repository.name_of(Path(config.path)) or Path(config.path).name)
+        self._sources = Sources(Path(config.project), {name: role.command for name, role in config.roles.items()})
+        self.home = Place(self._sources.name_of(Path(config.path)) or Path(config.path).name)
 
     def site(self, finding: Finding) -> Site:
         """The call site of the last fault, or the innermost of its callers that the repository has."""
@@ -86,11 +84,10 @@ class _Places:
         """The lines in which these functions begin, as far as the repository has them."""
         for function in functions:
             if file := self._file(function, point):
-                yield Place(file[0], line_of(source_text(file[1]), function.partition(":")[2]) or 1)
+                yield Place(file[0], line_of(self._sources.text_of(file[1]), function.partition(":")[2]) or 1)
 
     def _file(self, function: str, point: Point) -> tuple[str, Path] | None:
         """The source file of a function, and its name in the repository."""
-        module = function.partition(":")[0]
-        path = script_of(self._config, point.get("role")) if module == SCRIPT else self._repository.file_of(module)
-        name = self._repository.name_of(path) if path else ""
+        path = next(iter(self._sources.files_of(function, point.get("role"))), None)
+        name = self._sources.name_of(path) if path else ""
         return (name, path) if path and name else None

@@ -49,8 +49,8 @@ from undermine.model.run import RunRecord, Verdict
 
 _MASKS = {"<n>": "N", "<hex>": "N", "<path>": "PATH", "<*>": "…"}
 """Words for the masks in symptoms and in names of files."""
-LineOf = Callable[[str], int]
-"""The source line of a call site; 0 if it isn't found."""
+LineOf = Callable[[str, str], int]
+"""The source line of a call site of a role; 0 if it isn't found."""
 FramesOf = Callable[[Point], Sequence[str]]
 """The functions of a point's call stack, innermost first; none if they aren't known."""
 
@@ -135,7 +135,7 @@ def _object(point: Point) -> str:
 
 
 def explained(
-    finding: Finding, record: RunRecord | None, line_of: LineOf = lambda _: 0, frames_of: FramesOf = lambda _: ()
+    finding: Finding, record: RunRecord | None, line_of: LineOf = lambda *_: 0, frames_of: FramesOf = lambda _: ()
 ) -> Explanation:
     """The finding in words. `record` is that of the run that shows it best, if it can be read. `line_of` returns the source line
     of a call site, if that is found, and `frames_of` the functions that lead to a point."""
@@ -165,7 +165,7 @@ def _outcome(finding: Finding, plan: Plan) -> str:
     return f"; {'after the restart' if restarted else 'then'}: {text or finding.title}"
 
 
-def window_words(finding: Finding, line_of: LineOf = lambda _: 0) -> str:
+def window_words(finding: Finding, line_of: LineOf = lambda *_: 0) -> str:
     """`any crash of s3 after A and before B fails; before A and after B it passes`; "" if no bound is known."""
     window = finding.window
     if window is None or not (window.opens or window.closes):
@@ -185,7 +185,7 @@ def window_words(finding: Finding, line_of: LineOf = lambda _: 0) -> str:
 def _bound(bound: Bound, site: str, line_of: LineOf) -> str:
     """The operation, with the function of this call site and the line, if it is known."""
     function = site.partition("#")[0]
-    line = bound.line if site == bound.point.get("loc") else line_of(site)
+    line = bound.line if site == bound.point.get("loc") else line_of(site, bound.point.get("role"))
     return doing(bound.point, "past") + (f" (`{function}`{f', line {line}' if line else ''})" if function else "")
 
 

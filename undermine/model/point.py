@@ -163,6 +163,9 @@ def point_of(event: Event) -> Point:
     return Point.of({**keys, CONTENT: event.content} if event.content else keys)
 
 
+SCRIPT = "__main__"
+"""The module of a script in the call sites of events."""
+
 CLIENT = "client"
 """The pseudo-node of the workload: its operations can trigger faults on nodes but are never hit themselves."""
 

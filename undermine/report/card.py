@@ -23,11 +23,12 @@ from undermine.model.plan import final_at
 from undermine.model.point import CLIENT, point_of
 from undermine.model.predictions.candidate import Reason
 from undermine.model.run import Receipt, RunView, Verdict
+from undermine.program.repository.sources import Sources
 from undermine.report.data import Injection, Row, injections, run_dir, seen_by
 from undermine.report.drawing.operations import operations
 from undermine.report.drawing.scene import origin_of
 from undermine.report.drawing.spacetime import diagram
-from undermine.report.explain.source import Excerpt, Sources
+from undermine.report.explain.source import Excerpt
 from undermine.report.explain.story import excerpts_of
 from undermine.report.partitions import PartitionPart, partition_part
 from undermine.report.stacks import ProcessRow, process_rows
@@ -143,7 +144,7 @@ def card_of(
     finding: Finding,
     rows: Mapping[int, Row],
     lines: Mapping[str, int],
-    sources: Sources = Sources(None),  # noqa: B008 - it finds nothing
+    sources: Sources = Sources(),  # noqa: B008 - it finds nothing
     *,
     brief: bool,
 ) -> Card:

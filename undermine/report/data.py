@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from undermine.checkers.compose import rank_of
@@ -14,6 +15,7 @@ from undermine.model.plan import Lasted, Plan, Step, Then, describe_same, descri
 from undermine.model.point import PHASE
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Rank
+from undermine.program.repository.sources import Sources
 from undermine.report.text import clip, count
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir
@@ -88,6 +90,16 @@ def injections(plan: Plan, lines: Mapping[str, int], lasted: Iterable[Lasted] = 
             node=point.get("node") or point.get("role"),
             note=", ".join(filter(None, (*notes, describe_same(step), more, until))),
         )
+
+
+def sources_of(store: CampaignStore) -> Sources:
+    """The source files of the project that the campaign was begun with."""
+    identity = store.meta("identity")
+    config, roles = dig(identity, "config"), dig(identity, "significant", "roles")
+    if not isinstance(config, str) or not config:
+        return Sources()
+    commands = {role: dig(roles, role, "command") for role in roles} if isinstance(roles, dict) else {}
+    return Sources(Path(config).parent, {role: map(str, words) for role, words in commands.items() if isinstance(words, list)})
 
 
 def lines_of(store: CampaignStore) -> dict[str, int]:

@@ -25,7 +25,7 @@ from undermine.report import data
 from undermine.report.card import card_of, certainty_of
 from undermine.report.coverage.source import MARKS, FileView
 from undermine.report.coverage.view import coverage_of
-from undermine.report.explain.story import explanations_of, sources_of
+from undermine.report.explain.story import explanations_of
 from undermine.report.head import head_of
 from undermine.report.predictions import predictions_of
 from undermine.report.run_table import BYTES_MAX, run_blocks_of
@@ -92,7 +92,7 @@ def _is_dropped(finding: Finding) -> bool:
 
 def _cards(env: Environment, store: CampaignStore, findings: Sequence[Finding], rows: Sequence[data.Row]) -> list[Markup]:
     by_run = {row["run"]: row for row in rows}
-    lines, sources = data.lines_of(store), sources_of(store)
+    lines, sources = data.lines_of(store), data.sources_of(store)
     template = env.get_template("finding.html")
     cards: list[Markup] = []
     spent = 0

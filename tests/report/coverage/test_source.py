@@ -18,7 +18,8 @@ from undermine.model.run import Receipt, Verdict
 from undermine.protocols import Dropped, PointSeen
 from undermine.report import html
 from undermine.report.coverage.operations import Operations
-from undermine.report.coverage.source import FileView, Sources, file_views
+from undermine.report.coverage.source import FileView, file_views
+from undermine.report.data import sources_of
 from undermine.report.html import render
 
 SOURCE = '''"""Keeps <orders>."""
@@ -73,7 +74,7 @@ def views(made: CampaignMaker, finding_of: dict[int, str] | None = None) -> list
     rows = made.store.run_rows()
     operations = Operations(made.store)
     operations.count(rows, list(operations.fired(rows)), finding_of or {})
-    return file_views(operations, Sources(made.store), rows[0]["started"])[0]
+    return file_views(operations, sources_of(made.store), rows[0]["started"])[0]
 
 
 def marks(made: CampaignMaker) -> dict[int, str]:

@@ -14,9 +14,10 @@ import msgspec
 
 from undermine.analysis.exposure.compared_limits import ComparedLimit, ObservedNumbers
 from undermine.analysis.exposure.exposure import Exposure, Spot
+from undermine.model.point import SCRIPT
 from undermine.model.predictions.candidate import Evidence, Reason
 from undermine.program import SYNCHRONIZED, TIMED, Region, StaticPoint
-from undermine.protocols import SCRIPT, TargetProgram, in_source
+from undermine.protocols import TargetProgram, in_source
 
 _REASONS_MAX = 3
 _WORDS: Mapping[str, str] = {

@@ -240,7 +240,7 @@ class _Grouping:
 def grouped(
     runs: Sequence[LandedRun], ruled_out: Set[str], replaced: Set[str], roles: Mapping[str, str], windows: Windows
 ) -> list[Group]:
-    """The groups of failing runs, in the order in which they began. `ruled_out` and `replaced` have the keys of groups that hide
+    """The groups of all failing runs. `ruled_out` and `replaced` have the keys of groups that hide
     no other symptom of their runs, `roles` the role of each node."""
     grouping = _Grouping(ruled_out, replaced, roles, windows)
     for run in runs:

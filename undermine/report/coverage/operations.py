@@ -12,10 +12,9 @@ import msgspec
 from undermine.model.errors import UserError
 from undermine.model.faults import fault_kind, is_fault
 from undermine.model.plan import Plan, final_at
-from undermine.model.point import CLIENT, PHASE, Point
+from undermine.model.point import CLIENT, PHASE, SCRIPT, Point
 from undermine.model.rounds import RoundKind
 from undermine.policies.pruning import THEN
-from undermine.protocols import SCRIPT
 from undermine.report.data import Row, run_dir
 from undermine.report.text import count
 from undermine.store.database import CampaignStore

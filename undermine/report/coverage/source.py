@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from undermine.program.repository.files import Repository, script_in, source_text
-from undermine.protocols import SCRIPT
+from undermine.program.repository.sources import Sources
 from undermine.report.coverage.operations import Operation
-from undermine.report.data import dig
 from undermine.report.text import clean, clip
-from undermine.store.database import CampaignStore
 
 Mark = Literal["failed", "hit", "open", "recovery", "never"]
 MARKS: dict[Mark, tuple[str, str]] = {
@@ -79,41 +76,6 @@ class FileView:
     failed: int
 
 
-class Sources:
-    """Finds the source files of the target in the repository of the configuration."""
-
-    def __init__(self, store: CampaignStore) -> None:
-        identity = store.meta("identity") or {}
-        config = dig(identity, "config")
-        self._project = Path(config).parent if isinstance(config, str) and config else None
-        self._repository = Repository(self._project) if self._project and self._project.is_dir() else None
-        self._roles = dig(identity, "significant", "roles")
-        self._files: dict[tuple[str, str], Path | None] = {}
-
-    def file_of(self, loc: str, role: str) -> Path | None:
-        """The file of a call site; None if the repository doesn't have it."""
-        module = loc.partition(":")[0]
-        if (module, role) not in self._files:
-            self._files[module, role] = self._find(module, role)
-        return self._files[module, role]
-
-    def _find(self, module: str, role: str) -> Path | None:
-        if self._repository is None or self._project is None:
-            return None
-        if module == SCRIPT:
-            command: Any = dig(self._roles, role, "command")
-            return script_in(map(str, command), self._project) if isinstance(command, list) else None
-        return self._repository.file_of(module)
-
-    def name_of(self, path: Path) -> str:
-        assert self._project is not None
-        assert self._repository is not None
-        resolved = path.resolve()
-        inside = resolved.is_relative_to(self._repository.project)
-        name = resolved.relative_to(self._repository.project).as_posix() if inside else self._repository.name_of(path)
-        return name or path.name
-
-
 def file_views(
     operations: Iterable[Operation], sources: Sources, begun: float
 ) -> tuple[list[FileView], list[Operation]]:
@@ -122,17 +84,17 @@ def file_views(
     by_file: dict[Path, list[Operation]] = {}
     elsewhere: list[Operation] = []
     for operation in operations:
-        path = sources.file_of(operation.loc, operation.role) if operation.line else None
+        path = next(iter(sources.files_of(operation.loc, operation.role)), None) if operation.line else None
         if path:
             by_file.setdefault(path, []).append(operation)
         else:
             elsewhere.append(operation)
     views = []
     for path, here in by_file.items():
-        lines = source_text(path).splitlines()
+        lines = sources.text_lines(path)
         elsewhere += [one for one in here if one.line > len(lines)]
         if found := [one for one in here if one.line <= len(lines)]:
-            views.append(_view(sources.name_of(path), lines, found, _mtime(path) > begun))
+            views.append(_view(sources.name_of(path) or path.name, lines, found, _mtime(path) > begun))
     return sorted(views, key=lambda view: (-view.failed, -view.hit, view.name)), elsewhere
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from undermine.analysis.coverage import coverage_of as measured
 from undermine.report.coverage.operations import Fired, Operation, Operations
-from undermine.report.coverage.source import FileView, Sources, file_views
+from undermine.report.coverage.source import FileView, file_views
 from undermine.report.coverage.strategies import StrategyRow, strategy_rows
-from undermine.report.data import Row, dig
+from undermine.report.data import Row, dig, sources_of
 from undermine.report.drawing.growth import Curve, curves
 from undermine.store.database import CampaignStore
 
@@ -51,7 +51,7 @@ def coverage_of(store: CampaignStore, rows: Sequence[Row], finding_of: Mapping[i
     operations.count(rows, fired, finding_of)
     kinds = tuple(_kinds(fired, allowed))
     begun = min((row["started"] for row in rows), default=0.0)
-    files, elsewhere = file_views(operations, Sources(store), begun)
+    files, elsewhere = file_views(operations, sources_of(store), begun)
     locations = sorted(elsewhere, key=lambda one: (-len(one.failing), -one.fired.total(), one.loc, one.op))
     impossible = ((why, len(points)) for why, points in store.impossible().items())
     return CoverageView(

@@ -19,9 +19,9 @@ from undermine.findings.explaining import explained, own_verdict
 from undermine.model.finding import Finding
 from undermine.model.plan import describe_step
 from undermine.report.card import Card, card_of, columns_of
-from undermine.report.data import lines_of, run_dir
+from undermine.report.data import lines_of, run_dir, sources_of
 from undermine.report.explain.source import Excerpt
-from undermine.report.explain.story import record_of, sources_of
+from undermine.report.explain.story import record_of
 from undermine.report.text import clean, clip
 from undermine.store.database import CampaignStore
 

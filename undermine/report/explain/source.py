@@ -1,25 +1,17 @@
 """Source lines of the target around the call sites of a finding. Never executes a file, and never escapes a text.
 
-Files are found in the repository of the project, in Python and in languages of the JVM. A Python file counts only if it has the
-call site at the line that the run showed, so the wrong release of a library is never shown. Files are hostile input:
-only regular ones are read, up to a limit.
+A Python file counts only if it has the call site at the line that the run showed, so the wrong release of a library is never
+shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-from undermine import target_files
-from undermine.program.repository.files import Repository
-from undermine.program.source.call_sites import lines_of
-from undermine.protocols import SCRIPT
+from undermine.program.repository.sources import Sources
 from undermine.report.text import one_line
 
-_FILE_BYTES_MAX = 2_000_000
-_CANDIDATES_MAX = 8
 _CONTEXT = 3
 """The lines that are shown around a marked one."""
 _LINE_CHARS_MAX = 200
@@ -34,6 +26,8 @@ class Place:
     site: str
     line: int
     mark: str
+    role: str = ""
+    """Whose site it is; it tells which script has the site."""
 
 
 @dataclass(frozen=True)
@@ -62,67 +56,25 @@ class _Found:
     text: tuple[str, ...]
 
 
-class Sources:
-    """The source files of one project."""
-
-    def __init__(self, project: Path | None, scripts: Sequence[Path] = ()) -> None:
-        self._repository = Repository(project) if project and project.is_dir() else None
-        self._scripts = scripts
-        """The files that nodes run as Python scripts. The name of their module doesn't tell which one it is."""
-        self._text = cache(_read)
-        self._lines = cache(lambda path: lines_of(self._text(path)))
-
-    def line_of(self, site: str) -> int:
-        """The line of a Python call site; 0 if it isn't found."""
-        found = (self._lines(path).get(_in_module(site), 0) for path, _ in self._files(site) if path.suffix == ".py")
-        return next(filter(None, found), 0)
-
-    def excerpts(self, places: Iterable[Place]) -> tuple[Excerpt, ...]:
-        """The lines around these places, without those whose files are not found. Near ones are shown together."""
-        groups: list[list[_Found]] = []
-        for found in dict.fromkeys(filter(None, map(self._find, places))):
-            near = next((group for group in groups if _is_near(group, found)), None)
-            if near is None:
-                groups.append([found])
-            else:
-                near.append(found)
-        return tuple(map(_excerpt, groups))
-
-    def _find(self, place: Place) -> _Found | None:
-        for path, text in self._files(place.site):
-            line = place.line
-            if path.suffix == ".py":
-                line = self._lines(path).get(_in_module(place.site), 0)
-                if not line or (place.line and line != place.line):
-                    continue
-            lines = text.splitlines()
-            if 0 < line <= len(lines) and self._repository:
-                name = self._repository.name_of(path) or path.name
-                return _Found(name, _in_module(place.site).partition("#")[0], line, place.mark, tuple(lines))
-        return None
-
-    def _files(self, site: str) -> Iterator[tuple[Path, str]]:
-        module, _, function = site.partition(":")
-        if self._repository is None or not function:
-            return
-        files = self._scripts if module == SCRIPT else self._repository.files_of(module)
-        for number, path in enumerate(files):
-            if number >= _CANDIDATES_MAX:
-                return
-            if text := self._text(path):
-                yield path, text
+def excerpts(sources: Sources, places: Iterable[Place]) -> tuple[Excerpt, ...]:
+    """The lines around these places, without those whose files are not found. Near ones are shown together."""
+    groups: list[list[_Found]] = []
+    for found in dict.fromkeys(filter(None, (_find(sources, place) for place in places))):
+        near = next((group for group in groups if _is_near(group, found)), None)
+        if near is None:
+            groups.append([found])
+        else:
+            near.append(found)
+    return tuple(map(_excerpt, groups))
 
 
-def _in_module(site: str) -> str:
-    """The call site without its module: `qualname#ordinal`."""
-    return site.partition(":")[2]
-
-
-def _read(path: Path) -> str:
-    try:
-        return target_files.read(path, _FILE_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return ""
+def _find(sources: Sources, place: Place) -> _Found | None:
+    for path, line in sources.places_of(place.site, place.role, place.line):
+        lines = sources.text_lines(path)
+        if line <= len(lines):
+            function = place.site.partition(":")[2].partition("#")[0]
+            return _Found(sources.name_of(path) or path.name, function, line, place.mark, tuple(lines))
+    return None
 
 
 def _is_near(group: Sequence[_Found], found: _Found) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -15,8 +14,9 @@ from undermine.model.finding import Finding
 from undermine.model.plan import Step, place_of
 from undermine.model.point import CLIENT
 from undermine.model.run import RunRecord, RunView
-from undermine.report.data import run_dir
-from undermine.report.explain.source import Excerpt, Place, Sources
+from undermine.program.repository.sources import Sources
+from undermine.report.data import run_dir, sources_of
+from undermine.report.explain.source import Excerpt, Place, excerpts
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import load_record
 
@@ -37,22 +37,10 @@ def record_of(store: CampaignStore, finding: Finding) -> RunRecord | None:
         return None
 
 
-def sources_of(store: CampaignStore) -> Sources:
-    """The source files of the project that the campaign was begun with."""
-    identity = store.meta("identity") or {}
-    if not identity.get("config"):
-        return Sources(None)
-    project = Path(identity["config"]).parent
-    roles = (identity.get("significant") or {}).get("roles") or {}
-    words = [str(word) for role in roles.values() for word in role.get("command") or ()]
-    scripts = {Path(project, word.replace("{project}", str(project))): None for word in words if word.endswith(".py")}
-    return Sources(project, tuple(path for path in scripts if path.is_file()))
-
-
 def excerpts_of(sources: Sources, finding: Finding, view: RunView | None, columns: Columns) -> tuple[Excerpt, ...]:
     """The source lines at the bounds of the window, at the operations that the faults hit, and at their callers."""
     struck = struck_by(view, columns) if view else []
-    return sources.excerpts((*_bounds(finding), *_sites(sources, struck)))
+    return excerpts(sources, (*_bounds(finding), *_sites(sources, struck)))
 
 
 def struck_by(view: RunView, columns: Columns) -> list[tuple[Step, Event]]:
@@ -73,12 +61,13 @@ def _bounds(finding: Finding) -> Iterator[Place]:
         marks = ("the window opens here", "the window closes here")
         for bound, site, mark in zip((window.opens, window.closes), window.sites, marks, strict=True):
             if bound:
-                yield Place(site, bound.line if site == bound.point.get("loc") else 0, mark)
+                line = bound.line if site == bound.point.get("loc") else 0
+                yield Place(site, line, mark, bound.point.get("role"))
 
 
 def _sites(sources: Sources, struck: Iterable[tuple[Step, Event]]) -> Iterator[Place]:
     """The operations at which the faults fired, and their callers in the project."""
     for step, event in struck:
-        yield Place(event.loc, event.line, f"the fault was injected {place_of(step.trigger)} this operation")
-        for site in [loc for loc in event.stack[1:] if sources.line_of(loc)][:_CALLERS_MAX]:
-            yield Place(site, 0, "called here")
+        yield Place(event.loc, event.line, f"the fault was injected {place_of(step.trigger)} this operation", event.role)
+        for site in [loc for loc in event.stack[1:] if sources.line_of(loc, event.role)][:_CALLERS_MAX]:
+            yield Place(site, 0, "called here", event.role)
