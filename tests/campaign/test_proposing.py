@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from fake_engine import FakeEngine, configured
@@ -39,7 +38,7 @@ class Engine(FakeEngine):
 
     def __init__(self, config) -> None:
         super().__init__(config)
-        self.userland = SimpleNamespace(declared={"filters": ["mine", "other"], "clusters": []})
+        self.declared = {"filters": ["mine", "other"], "clusters": []}
         self.asked: list[tuple[int, list[str]]] = []
 
     def user_policies(self, plans, policies=()):

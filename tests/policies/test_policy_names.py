@@ -13,7 +13,7 @@ from undermine.model.errors import UserError
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step
 from undermine.policies.library import DEFAULT
-from undermine.run.engine import Engine
+from undermine.run.engine import LocalEngine
 from undermine.testing import point
 
 
@@ -30,7 +30,7 @@ class Named:
 def proposing(folder: Path, own: tuple[str, ...] = ("mine", "same")) -> Proposing:
     toml = TOML + '[strategies.prefail]\nfailures = 2\npolicies = [\n  "any_nodes",\n]\n'
     engine = FakeEngine(configured(folder, toml))
-    engine.userland = SimpleNamespace(declared={"filters": list(own[:1]), "clusters": list(own[1:])})
+    engine.declared = {"filters": list(own[:1]), "clusters": list(own[1:])}
     return Proposing(engine, None)  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ class Patient:
 def test_the_more_plans_there_are_the_longer_policies_may_take(tmp_path: Path) -> None:
     call = Patient()
     userland = SimpleNamespace(declared={"filters": ["mine"], "clusters": []}, call=lambda *_, **__: call)
-    engine = Engine(configured(tmp_path), tmp_path, SimpleNamespace(), userland, SimpleNamespace())  # type: ignore[arg-type]
+    engine = LocalEngine(configured(tmp_path), tmp_path, SimpleNamespace(), userland, SimpleNamespace())  # type: ignore[arg-type]
     plans = [Plan((Step(At(point(), nth=n), Crash()),)) for n in range(1, 2002)]
     for asked in (plans[:1], plans):
         with pytest.raises(UserError, match="ended the process or hung"):

@@ -20,12 +20,12 @@ from undermine.model.run import RunRecord
 from undermine.policies.plan_view import plan_view
 from undermine.policies.pruning import Refusal
 from undermine.protocols import PointSeen
-from undermine.run.engine import Engine
+from undermine.run.engine import LocalEngine
 from undermine.store.database import CampaignStore
 from undermine.testing import point
 from undermine.userland.client import UserlandClient
 
-Make = Callable[[str], Engine]
+Make = Callable[[str], LocalEngine]
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """An engine that has nothing but the helper process with a plug-in file."""
     clients: list[UserlandClient] = []
 
-    def build(text: str) -> Engine:
+    def build(text: str) -> LocalEngine:
         plugins = tmp_path / "mine.py"
         plugins.write_text("import undermine\n" + textwrap.dedent(text))
         clients.append(UserlandClient(plugins, {}, tmp_path / "helper.log"))
         config = configured(tmp_path, TOML.replace('["n1"]', '["n1", "n2", "n3"]') + '[groups]\nrack = ["n1", "n2"]\n')
         nobody = SimpleNamespace()
-        return Engine(config, tmp_path, nobody, clients[-1], nobody)  # type: ignore[arg-type]
+        return LocalEngine(config, tmp_path, nobody, clients[-1], nobody)  # type: ignore[arg-type]
 
     yield build
     for client in clients:

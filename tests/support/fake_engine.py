@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
 from undermine.campaign.limits import Limits
 from undermine.campaign.loop import Campaign
@@ -180,7 +179,7 @@ class FakeEngine:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.runner = FakeRunner()
-        self.userland = SimpleNamespace(declared={"filters": [], "clusters": []})
+        self.declared: dict[str, list] = {"filters": [], "clusters": []}
         self.aborted = False
 
     def user_checks(self, folder: Path) -> list[Verdict]:
@@ -189,6 +188,9 @@ class FakeEngine:
     def user_policies(self, plans, policies=()):
         assert not policies
         return [""] * len(plans)
+
+    def places(self, jobs: int) -> int:
+        return jobs
 
     def abort(self) -> None:
         self.aborted = True

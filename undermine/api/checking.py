@@ -139,7 +139,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             skipped=count_reasons(possible_faults),
             problems=last.trace.problems,
             isolation=last.record.isolation,
-            user=str(engine.runner.accounts),
+            user=engine.user,
             unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
             baseline=usual,
             notes=store.notes(),

@@ -94,6 +94,7 @@ def hunt(
         budget_s=config.hunt.budget if budget_s is None else budget_s,
         runs_max=config.hunt.max_runs if runs_max is None else runs_max,
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
+        batch=config.hunt.batch,
     )
     with opened(config, folder, chosen, listener, survey=True, baseline=known, changed=changed) as (campaign, store, _):
         campaign.refuse_unusable()  # raises before it becomes the latest campaign

@@ -84,7 +84,7 @@ def _opened(
     changed: Changed | None = None,
 ) -> Iterator[tuple[Campaign, Engine]]:
     with open_engine(config, folder) as engine:
-        checkers = plugins.checkers(config, engine.userland.declared["checkers"])
+        checkers = plugins.checkers(config, engine.declared["checkers"])
         suppressed = suppressions.matcher(config, today(), baseline)
         yield Campaign(engine, store, strategies, checkers, listener, suppressed, helpers(config, changed)), engine
 

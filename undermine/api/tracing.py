@@ -135,7 +135,7 @@ def record(config: Config, listener: Listener, checkers: Checkers | None = None)
         folder = home / "runs" / "000001"
         data: dict[str, Any] = {"run": 1, "strategy": STRATEGY}
         listener(Notice("run", "without faults, everything observed", data))
-        judges = checkers(config, engine.userland.declared["checkers"]) if checkers else ()
+        judges = checkers(config, engine.declared["checkers"]) if checkers else ()
         view = engine.runner.execute(folder, 1, plan, None, Conditions(observe_all=True))
         verdicts = check_all(view, judges, lambda: engine.user_checks(folder)) if checkers else ()
         tidy(folder, keep_data=False)

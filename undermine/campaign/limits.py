@@ -13,6 +13,9 @@ import msgspec
 from undermine.model.plan import Plan
 from undermine.model.predictions.landings import would_land_alike
 
+_BATCH = 4
+"""The number of plans for each job that a strategy is asked for in one turn."""
+
 
 class Limits(msgspec.Struct, frozen=True):
     """The limits of one session of a campaign."""
@@ -20,6 +23,15 @@ class Limits(msgspec.Struct, frozen=True):
     budget_s: float
     runs_max: int = 0
     jobs: int = 1
+    """The number of runs at a time on this machine."""
+    batch: int = 0
+    """The number of plans that a strategy is asked for at a time; 0: some for each job."""
+
+    @property
+    def asked(self) -> int:
+        """The number of plans that a strategy is asked for at a time. What strategies see and propose depends on it, so it must
+        not depend on the machines that are there."""
+        return self.batch or _BATCH * self.jobs
 
 
 class Allowance:

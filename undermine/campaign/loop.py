@@ -78,11 +78,8 @@ PossibleFaultsAt = Callable[[Sequence[Point]], tuple[PossibleFault, ...]]
 _LONG_OUTAGE = "long_outage_s"
 """The key under which the store keeps the duration of long outages."""
 _BEFORE_HANG = 0.9
-_BATCH = 4
-"""The number of plans for each job that a strategy is asked for in one turn."""
-_ALONE = 16
-"""The number of plans for each job that one turn runs if there is only one strategy. Jobs wait for each other only at the end
-of a turn."""
+_BATCHES_ALONE = 4
+"""The number of batches that one turn runs if there is only one strategy. Runs wait for each other only at the end of a turn."""
 
 
 _LOOKED_AT = 1000
@@ -146,7 +143,7 @@ class Campaign:
         self._tell_changed()
         self._finish_open()
         self.confirming.run()
-        self._first_rounds(limits.jobs)
+        self._first_rounds(limits.asked)
         for line in self._forecast_of_session(msgspec.structs.replace(limits, budget_s=allowance.left_s)).words:
             self.plan_runner.tell("forecast", line)
         exhausted: set[str] = set()
@@ -154,7 +151,7 @@ class Campaign:
             strategy = self._next_strategy(exhausted, owed_only=allowance.out_of_time)
             if strategy is None:
                 break
-            slots = self._next_slots(strategy, limits.jobs, allowance)
+            slots = self._next_slots(strategy, limits.asked, allowance)
             if not slots:
                 exhausted.add(strategy.name)
                 continue
@@ -164,11 +161,11 @@ class Campaign:
         self.confirming.compare()
         return self.confirming.shrink()
 
-    def _first_rounds(self, jobs: int) -> None:
+    def _first_rounds(self, batch: int) -> None:
         """Ask each strategy for its first plans before any of them runs, so that reasons of several strategies can meet."""
         for strategy in self._strategies:
             if not self._store.rounds_of(strategy.name):
-                self._announce(strategy, self.propose(strategy, _BATCH * jobs), jobs)
+                self._announce(strategy, self.propose(strategy, batch), batch)
 
     def _forecast_of_session(self, limits: Limits) -> Forecast:
         """The forecast for the plans that are stored now."""
@@ -185,8 +182,8 @@ class Campaign:
         runs_s = [row["timing"]["total_s"] for row in rows if row["timing"] and row["kind"] in LEARNT_FROM]
         return forecast(plans, runs_s, limits.budget_s, self._config.hunt.confirm_share, limits.jobs)
 
-    def _announce(self, strategy: Strategy, slots: Sequence[Slot], jobs: int) -> None:
-        if len(slots) > _BATCH * jobs:
+    def _announce(self, strategy: Strategy, slots: Sequence[Slot], batch: int) -> None:
+        if len(slots) > batch:
             why = f" ({slots[0].plan.why})" if slots[0].plan.why else ""
             self.plan_runner.tell("round", f"{strategy.name}: {len(slots):,} plans to run{why}")
 
@@ -232,18 +229,18 @@ class Campaign:
         gains = self.plan_runner.coverage.gains if self.plan_runner.coverage else {}
         return [Gain(name, gain + FINDING * (run in first_seen)) for run, (name, gain) in gains.items()]
 
-    def _next_slots(self, strategy: Strategy, jobs: int, allowance: Allowance) -> list[Slot]:
+    def _next_slots(self, strategy: Strategy, batch: int, allowance: Allowance) -> list[Slot]:
         """The strategy's stored plans that were not run yet; if there are none, its next proposals. After each batch, one plan
         that did not fire is tried again; if nothing else is left, more of them."""
-        most = (_BATCH if len(self._strategies) > 1 else _ALONE) * jobs
+        most = batch if len(self._strategies) > 1 else _BATCHES_ALONE * batch
         again = self._uncovered(self._store.open_slots(strategy.name, tried=True))  # first: proposals depend on the results
         waiting = self._store.open_slots(strategy.name, max(most, _LOOKED_AT), tried=False)
         fresh = self._uncovered(self.confirming.promising(waiting)[:most])
         if not fresh:
             had_one = bool(self._store.rounds_of(strategy.name))
-            fresh = self.propose(strategy, _BATCH * jobs, lambda: had_one and allowance.out_of_time)
-            self._announce(strategy, fresh, jobs)
-        return _with_retries(fresh[:most], again, _BATCH * jobs) if fresh else again[:most]
+            fresh = self.propose(strategy, batch, lambda: had_one and allowance.out_of_time)
+            self._announce(strategy, fresh, batch)
+        return _with_retries(fresh[:most], again, batch) if fresh else again[:most]
 
     def _uncovered(self, slots: Iterable[Slot]) -> list[Slot]:
         """The slots whose plans no other run has tried. The others are filled with the run that has."""
@@ -402,9 +399,10 @@ class Campaign:
             self.plan_runner.run_alone(slots)
 
     def _run_some(self, slots: Sequence[Slot], limits: Limits, allowance: Allowance) -> None:
-        """Run plans of one round, `jobs` at a time, until one shows a new symptom, which is confirmed before more plans run if
-        the share of re-runs allows it. A strategy that never ran gets one run even if the time is over."""
+        """Run plans of one round, as many at a time as the engine has places, until one shows a new symptom. That is confirmed
+        before more plans run, if the share of re-runs allows it. Each strategy gets one run even if the time is over."""
         begun = time.monotonic()
+        places = self._engine.places(limits.jobs)
         sure_of_one = not self._store.has_run(slots[0].strategy)
         findings = self._store.findings()
         suspicious = threading.Event()
@@ -415,12 +413,12 @@ class Campaign:
             with under_way.reserved(slot.plan) as free:
                 if suspicious.is_set() or not free or not self._uncovered([slot]) or not allowance.take(sure=sure):
                     return None
-                judged = self.plan_runner.run_slot(slot, alone=limits.jobs == 1)
+                judged = self.plan_runner.run_slot(slot, alone=places == 1)
             if judged.symptom and not judged.noisy and not _known(judged, findings):
                 suspicious.set()
             return judged
 
-        results = [run(slot) for slot in slots] if limits.jobs == 1 else self._side_by_side(run, slots, limits.jobs)
+        results = [run(slot) for slot in slots] if places == 1 else self._side_by_side(run, slots, places)
         results = [self._repeat(judged) if judged and judged.noisy else judged for judged in results]
         self._spend([judged.slot for judged in results if judged] or [slots[0]], time.monotonic() - begun)
         if any(judged and judged.symptom for judged in results):
@@ -437,10 +435,10 @@ class Campaign:
             self._store.spend(round_index, used_s * count / len(slots))
 
     def _side_by_side(
-        self, run: Callable[[Slot], JudgedRun | None], slots: Sequence[Slot], jobs: int
+        self, run: Callable[[Slot], JudgedRun | None], slots: Sequence[Slot], places: int
     ) -> list[JudgedRun | None]:
         """Run the plans in threads. If the user interrupts, stop the runs that are under way at once."""
-        with ThreadPoolExecutor(jobs) as pool:
+        with ThreadPoolExecutor(places) as pool:
             try:
                 return list(pool.map(run, slots))
             except BaseException:

@@ -119,7 +119,7 @@ class Proposing:
         """The policies that run in this process, and the names of those that run in the user's process."""
         if not isinstance(strategy, HasPolicies):
             return [], []
-        own = {*self._engine.userland.declared["filters"], *self._engine.userland.declared["clusters"]}
+        own = {*self._engine.declared["filters"], *self._engine.declared["clusters"]}
         texts = list(strategy.policies or DEFAULT)
         first = next((index for index, text in enumerate(texts) if text in own), len(texts))
         try:  # also the shipped ones after the first of the user's own: the user's process creates them again

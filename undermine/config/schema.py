@@ -266,6 +266,7 @@ class Hunt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_runs: Annotated[int, _whole(0, 1_000_000)] = 0
     seed: Annotated[int, _whole(0, 2**53)] = 0
     jobs: Annotated[int, _whole(0, 64)] = 0
+    batch: Annotated[int, _whole(0, 10_000)] = 0
     steps: Annotated[int, _whole(1, 8)] = 1
     tries: Annotated[int, _whole(1, 100)] = 5
     confirm: Annotated[int, _whole(0, 100)] = 3

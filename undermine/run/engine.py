@@ -1,24 +1,31 @@
-"""Opens and closes the helpers of one tool process together: the guardian, the process of the user's file, the runner."""
+"""The protocol of all engines, which run a campaign's plans, and the engine that runs them on this machine.
+
+`open_engine` opens and closes the helpers of one tool process together: the guardian, the process of the user's file, the runner.
+A campaign knows only the protocol. So it does the same on one machine as on many.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 
 from undermine import target_files
+from undermine.analysis.contents import Contents
 from undermine.config.schema import Config
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import tool_identity
 from undermine.deployments.node_probes import markers
+from undermine.model.baseline import Agreements
 from undermine.model.errors import UserError
 from undermine.model.injected import Stage
 from undermine.model.plan import Plan
-from undermine.model.run import Verdict
+from undermine.model.run import Conditions, RunView, Verdict
 from undermine.policies.pruning import Refusal
 from undermine.run.runner import Runner
 from undermine.runtimes import clock
@@ -31,31 +38,93 @@ _PRUNE_PLAN_S = 0.001
 _ANSWER_BYTES_MAX = 64 << 20
 
 
-class Engine:
-    """The runner and the helper for the user's functions, as a campaign uses them."""
+class ExecutesPlans(Protocol):
+    """Executes plans, on this machine or elsewhere. Several threads may use it at the same time."""
 
-    def __init__(
-        self, config: Config, folder: Path, guardian: GuardianClient, userland: UserlandClient, runner: Runner
-    ) -> None:
-        self.config = config
-        self._guardian = guardian
-        self.runner = runner
-        self.userland = userland
-        self._folder = folder
+    contents: Contents | None
+    """The contents that are part of points; None while fault-free runs learn them."""
+    agreements: Agreements
+    """The relations between nodes that settling waits for; none while fault-free runs show them."""
 
-    def abort(self) -> None:
-        """End all current runs at once."""
-        self._guardian.close()
+    @property
+    def features(self) -> frozenset[str]:
+        """The optional abilities of the deployment, by the names that plans are checked against."""
+
+    @property
+    def lacking_devices(self) -> Mapping[str, str]:
+        """For each device, why it cannot be slow; "" if it can."""
+
+    def execute(
+        self,
+        folder: Path,
+        run_id: int,
+        plan: Plan,
+        capabilities: Mapping[str, tuple[str, ...]] | None = None,
+        conditions: Conditions = ...,
+    ) -> RunView:
+        """Run one plan; its record, history, trace and logs are in this folder before this returns."""
+
+
+class Engine(Protocol):
+    """Everything that a campaign needs to run plans and to call the user's functions."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def runner(self) -> ExecutesPlans: ...
+
+    @property
+    def user(self) -> str:
+        """The user that nodes run as; "" for the user of the tool."""
+
+    @property
+    def declared(self) -> Mapping[str, list[Any]]:
+        """By kind: what the user's file declares, such as the names of its checkers and filters."""
 
     @property
     def user_checkers(self) -> list[str]:
         """The names of the user's checkers that the configuration enables."""
-        return [name for name in self.userland.declared["checkers"] if name not in self.config.checkers.disable]
 
     @property
     def stages(self) -> list[Stage]:
         """The stages of protocols that the user's file names."""
-        return msgspec.convert(self.userland.declared["stages"], list[Stage])
+
+    def user_checks(self, run_folder: Path) -> list[Verdict]:
+        """Run the user's checkers on a run folder. A checker that does not answer gets the verdict `unknown`."""
+
+    def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
+        """The policies' answer to each plan. `policies` names the user's own or shipped ones; by default, all of the user's."""
+
+    def places(self, jobs: int) -> int:
+        """The number of runs that may be under way now, if the user wants `jobs` on this machine."""
+
+    def abort(self) -> None:
+        """End all current runs at once."""
+
+
+class UserFunctions:
+    """Calls the user's checkers and policies, in a helper process on this machine. The part that all engines share."""
+
+    def __init__(self, config: Config, folder: Path, userland: UserlandClient) -> None:
+        self.config = config
+        self.userland = userland
+        self._folder = folder
+
+    @property
+    def declared(self) -> Mapping[str, list[Any]]:
+        """By kind: what the user's file declares, such as the names of its checkers and filters."""
+        return self.userland.declared
+
+    @property
+    def user_checkers(self) -> list[str]:
+        """The names of the user's checkers that the configuration enables."""
+        return [name for name in self.declared["checkers"] if name not in self.config.checkers.disable]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of protocols that the user's file names."""
+        return msgspec.convert(self.declared["stages"], list[Stage])
 
     def user_checks(self, run_folder: Path) -> list[Verdict]:
         """Run the user's checkers on a run folder. A checker that does not answer gets the verdict `unknown`."""
@@ -80,7 +149,7 @@ class Engine:
 
     def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
         """The policies' answer to each plan. `policies` names the user's own or shipped ones; by default, all of the user's."""
-        declared = self.userland.declared
+        declared = self.declared
         if not plans or not (policies or declared["filters"] or declared["clusters"]):
             return [Refusal("")] * len(plans)
         stem = f"prune-{os.getpid()}-{threading.get_ident()}"
@@ -106,6 +175,27 @@ class Engine:
             out.unlink(missing_ok=True)
 
 
+class LocalEngine(UserFunctions):
+    """Runs plans on this machine."""
+
+    def __init__(
+        self, config: Config, folder: Path, guardian: GuardianClient, userland: UserlandClient, runner: Runner
+    ) -> None:
+        super().__init__(config, folder, userland)
+        self._guardian = guardian
+        self.runner = runner
+
+    @property
+    def user(self) -> str:
+        return str(self.runner.accounts)
+
+    def places(self, jobs: int) -> int:
+        return jobs
+
+    def abort(self) -> None:
+        self._guardian.close()
+
+
 class _Answer(msgspec.Struct):
     """The helper's answer to a request to prune plans."""
 
@@ -125,6 +215,11 @@ def _refusals(code: int | None, out: Path, log: Path) -> list[Refusal]:
     return [Refusal(*one) for one in answer.refusals]
 
 
+def user_functions(config: Config, folder: Path) -> UserlandClient:
+    """Start the helper process that has loaded the user's file; use it as a context manager."""
+    return UserlandClient(config.plugins, _helper_env(config, folder), folder / "plugins.log")
+
+
 def _helper_env(config: Config, folder: Path) -> dict[str, str]:
     """The environment that marks the helper as part of a living tool, so that a sweep spares it. If clocks are to be faster, it
     loads the library for that, and its children change their clocks."""
@@ -133,17 +228,17 @@ def _helper_env(config: Config, folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def open_engine(config: Config, folder: Path) -> Iterator[Engine]:
-    """Start the helpers. However the `with` block ends, they and everything that they started are ended."""
+def open_engine(config: Config, folder: Path) -> Iterator[LocalEngine]:
+    """Start the engine of this machine. However the `with` block ends, its helpers and everything that they started are ended."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         GuardianClient(campaign_dir=config.dir) as guardian,
-        UserlandClient(config.plugins, _helper_env(config, folder), folder / "plugins.log") as userland,
+        user_functions(config, folder) as userland,
     ):
         if not config.workload.command and not config.workload.python:
             check_workloads(config.campaign.plugins, userland.declared["workloads"])
         runner = Runner(config, guardian, userland)
         try:
-            yield Engine(config, folder, guardian, userland, runner)
+            yield LocalEngine(config, folder, guardian, userland, runner)
         finally:
             runner.close()
