@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
-from undermine.analysis.landing_numbers import numbers_of
+from undermine.analysis.landing_numbers import fires_at, numbers_of
 from undermine.model.event import Event, Trace
-from undermine.model.plan import Place
+from undermine.model.plan import At, Place, Same, Then
 from undermine.model.point import Point
 from undermine.model.predictions.landings import UNKNOWN
 from undermine.model.run import Moment
@@ -59,12 +60,58 @@ def test_an_occurrence_on_another_node_does_not_count() -> None:
     assert nth_of(Trace((write(1, node="n2"), write(2))), landing(2), "before") == 1
 
 
-def test_an_occurrence_has_a_number_for_each_set_of_keys() -> None:
+def test_an_occurrence_has_a_number_for_each_set_of_keys_whatever_other_nodes_do() -> None:
     there = msgspec.structs.replace(landing(9), point=Point.of({**WRITE.as_dict(), "content": "b"}))
     before = write(1, content="a"), write(2, content="b"), write(3, target="other"), write(4, node="n2", pid=300)
     assert numbers_of(Trace((*before, write(9, content="b"))), there, "before") == (2, 3, 4)
     many = [write(seq, node="n2", pid=300) for seq in (4, 5, 6, 7)]
-    assert numbers_of(Trace((*before[:3], *many, write(9, content="b"))), there, "before") == (2, 3, 0), "n2 had four before"
+    assert numbers_of(Trace((*before[:3], *many, write(9, content="b"))), there, "before") == (2, 3, 4)
+
+
+READ = At(point(op="file.read", loc="app:load#0"))
+
+
+def read(seq: int, **more: object) -> Event:
+    return write(seq, op="file.read", loc="app:load#0", **more)
+
+
+@pytest.mark.parametrize(
+    ("same", "first", "second", "fires"),
+    [
+        ("node", 1, 1, True),
+        ("node", 2, 1, False),
+        ("node", 1, 2, False),
+        ("process", 1, 1, True),
+        (msgspec.UNSET, 1, 1, True),
+    ],
+)
+def test_a_trigger_counts_from_the_moment_that_it_waits_for(same: Same, first: int, second: int, fires: bool) -> None:
+    wanted = Then(At(READ.point, nth=first), At(WRITE, nth=second), same)
+    assert fires_at(wanted, Trace((write(1), read(2), write(3), read(4))), landing(3)) is fires
+
+
+def test_a_trigger_within_a_process_does_not_hear_of_another_one() -> None:
+    trace = Trace((read(1, pid=200), write(2)))
+    assert not fires_at(Then(READ, At(WRITE), "process"), trace, landing(2))
+    assert fires_at(Then(READ, At(WRITE), "node"), trace, landing(2))
+
+
+def test_a_trigger_fires_only_once() -> None:
+    trace = Trace((read(1), write(2, pid=200), write(3)))
+    assert not fires_at(Then(READ, At(WRITE), "node"), trace, landing(3)), "it fired in the other process"
+    assert fires_at(Then(READ, At(WRITE), "node"), Trace((read(1), write(3))), landing(3))
+
+
+def test_a_trigger_sees_nothing_before_it_is_armed() -> None:
+    trace = Trace((read(1), write(2)))
+    assert fires_at(Then(READ, At(WRITE), "node"), trace, landing(2), armed_ns=9)
+    assert not fires_at(Then(READ, At(WRITE), "node"), trace, landing(2), armed_ns=11)
+
+
+def test_a_damaged_trace_does_not_tell_whether_a_trigger_fires() -> None:
+    events = (read(1), write(2))
+    assert not fires_at(Then(READ, At(WRITE), "node"), Trace(events, problems=("a record is lost",)), landing(2))
+    assert not fires_at(Then(READ, At(WRITE), "node"), Trace(events), landing(3))
 
 
 def test_a_damaged_trace_or_one_without_the_landing_gives_no_number() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Whole, campaign, configured, hurts
 
+from undermine.campaign import running
 from undermine.campaign.limits import Limits
 from undermine.campaign.running import Notice
+from undermine.model.columns import Columns
 from undermine.model.faults import Crash
 from undermine.model.plan import At, Plan, Step, Then
 from undermine.model.point import REST, phase_point, point_of
@@ -121,6 +123,19 @@ def test_a_landing_after_rest_serves_a_plan_for_the_first_occurrence_if_it_was_t
     after_rest = (Step(Then(At(phase_point(REST)), At(SPOT)), Crash()),)
     campaign(engine, store, [Whole("a", after_rest), Whole("b", crash(WRITE))]).run(ENDLESS)
     assert [run.covered for run in results(store, "b")] == [covered]
+
+
+@pytest.mark.parametrize(("reads", "covered"), [("app:load#0", True), ("app:other#0", False)])
+def test_a_landing_serves_a_plan_that_waits_for_what_had_happened_before_it(
+    engine, store, monkeypatch, reads: str, covered: bool
+) -> None:
+    shown = event("file.read", loc=reads, seq=1, t_ns=10, end_ns=12), event(seq=2, t_ns=20)
+    monkeypatch.setattr(running, "read_columns", lambda folder: Columns.of(shown))
+    engine.runner.moments = lambda count, plan: (Moment(0, "n1", 21, WRITE, "data", 2, 100),) if plan.steps else ()
+    after_read = (Step(Then(At(point("file.read", loc="app:load#0"), "after"), At(SPOT), "node"), Crash()),)
+    campaign(engine, store, [Whole("a", crash(WRITE)), Whole("b", after_read)]).run(ENDLESS)
+    assert [run.covered for run in results(store, "b")] == [covered]
+    assert ("b" in engine.runner.strategies) is not covered
 
 
 def test_the_occurrences_before_a_second_fault_count_from_the_first_one(engine, store) -> None:

@@ -105,6 +105,22 @@ def test_a_moment_after_another_operation_needs_the_same_operation_before_it() -
     assert not tried(wanted, landed((step(), WRITE), serving=True))
 
 
+def test_a_moment_after_another_operation_is_tried_where_the_run_says_that_it_would_have_fired() -> None:
+    wanted, run = step(Then(At(SEND, "after"), At(SPOT), "node")), Tried(4, "other", (LandedStep(step(), WRITE),))
+    asked: list[object] = []
+
+    def fires_at(trigger: Then, there: Tried, number: int) -> bool:
+        asked.append((trigger, there, number))
+        return True
+
+    assert tried(wanted, Landings([run], fires_at))
+    assert asked == [(wanted.trigger, run, 0)]
+    for other in (step(Then(At(SEND), At(ELSEWHERE))), step(Then(At(SEND), At(WRITE, "after"))), step(wanted.trigger, Reboot())):
+        assert not tried(other, Landings([run], fires_at))
+    assert not tried(wanted, Landings([run], lambda *question: False))
+    assert len(asked) == 1
+
+
 def test_a_moment_after_another_may_be_a_later_occurrence_of_its_point() -> None:
     after_rest, after_send = (step(Then(At(at, "after"), At(SPOT))) for at in (phase_point(REST), SEND))
     for run in (landed((after_rest, WRITE), serving=True), landed((after_send, WRITE), serving=True)):

@@ -125,7 +125,7 @@ class Campaign:
         self._helpers = helpers
         self._reachable: tuple[tuple[int, FaultLimits], Reachable] | None = None
         self._programs: dict[tuple[int | str, ...], TargetProgram] = {}
-        self._tried = Landings()
+        self._tried = Landings(fires_at=self.plan_runner.fires_at)
         self._reading = threading.Lock()
 
     # --- the loop

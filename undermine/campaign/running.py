@@ -20,7 +20,7 @@ import msgspec
 
 from undermine.analysis.contents import Contents
 from undermine.analysis.coverage import Coverage, coverage_of
-from undermine.analysis.landing_numbers import numbers_of
+from undermine.analysis.landing_numbers import fires_at, numbers_of
 from undermine.analysis.points import points_of
 from undermine.checkers.compose import check_all, symptom_of, unranked
 from undermine.model.codec import read_columns, read_contents
@@ -29,9 +29,9 @@ from undermine.model.errors import UserError
 from undermine.model.event import Trace
 from undermine.model.faults import fault_kind
 from undermine.model.finding import landings
-from undermine.model.plan import At, Step, final_at
+from undermine.model.plan import At, Step, Then, final_at
 from undermine.model.point import CLIENT, CONTENT, KEYS
-from undermine.model.predictions.landings import COUNTED_KEYS
+from undermine.model.predictions.landings import COUNTED_KEYS, Tried
 from undermine.model.rounds import SEQUELS, RoundKind
 from undermine.model.run import Conditions, Moment, Op, RunRecord, RunView, Verdict
 from undermine.protocols import Checker, PointSeen, Strategy, asked_by
@@ -87,6 +87,8 @@ class PlanRunner:
         self.checkers = tuple(checkers)
         self._listen = listener
         self._columns = lru_cache(_COLUMNS_KEPT)(self._read_columns)
+        self._tried_columns = lru_cache(_COLUMNS_KEPT)(self._read_columns)
+        self._fires: dict[tuple[Then, int, int], bool] = {}
         self._asked: frozenset[str] = frozenset()
         self._traced_always = False
         self._without_labels = False
@@ -126,6 +128,26 @@ class PlanRunner:
     def learnt_columns(self, run_id: int) -> Columns:
         """All events of a fault-free run, with the contents that it recorded to learn them."""
         return read_contents(RunDir(self.folder(run_id)).trace)
+
+    def fires_at(self, wanted: Then, tried: Tried, number: int) -> bool:
+        """Would this trigger have fired where that step of a stored run landed? The run's trace tells."""
+        key = (wanted, tried.run, number)
+        if key not in self._fires:
+            self._fires[key] = self._would_fire(wanted, tried.run, number)
+        return self._fires[key]
+
+    def _would_fire(self, wanted: Then, run_id: int, number: int) -> bool:
+        try:
+            record = load_record(RunDir(self.folder(run_id)))
+        except UserError:  # its folder was removed
+            return False
+        moments = {moment.step: moment for moment in reversed(record.moments)}
+        *_, before, at = [None, *(moments.get(step) for step, _ in landings(record)[: number + 1])]
+        if at is None or (number and before is None):
+            return False
+        columns = self._tried_columns(run_id)
+        trace = columns.trace_of_nodes({wanted.first.point.get("op"), at.point.get("op")})
+        return fires_at(wanted, trace, at, before.t_ns if before else 0)
 
     def store_points(self, run_id: int, contents: Contents) -> None:
         """Store the points of a fault-free run again, with these contents."""

@@ -8,12 +8,12 @@ the same order, and no other fault landed. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from undermine.model.faults import Injection, lasts_alike, nodes_of
-from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, point_at
+from undermine.model.plan import At, Plan, Step, Then, Trigger, final_at, place_of, point_at
 from undermine.model.point import ALL_KEYS, KEYS, REST, Point, phase_point
 
 _KEYS = ("op", "loc", "stack")
@@ -45,10 +45,19 @@ class Tried(msgspec.Struct, frozen=True):
     landed: tuple[LandedStep, ...]
 
 
+FiresAt = Callable[[Then, Tried, int], bool]
+"""Would this trigger have fired where the step with this number landed in that run, in which another trigger fired?"""
+
+
+def _unknown(trigger: Then, tried: Tried, number: int) -> bool:
+    return False
+
+
 class Landings:
     """All landings of a campaign. Runs can be added in any order."""
 
-    def __init__(self, runs: Iterable[Tried] = ()) -> None:
+    def __init__(self, runs: Iterable[Tried] = (), fires_at: FiresAt = _unknown) -> None:
+        self._fires_at = fires_at
         self._by_place: dict[tuple[object, ...], list[Tried]] = {}
         self._by_length: dict[int, list[Tried]] = {}
         self._runs: set[int] = set()
@@ -71,24 +80,42 @@ class Landings:
         last = point_at(plan.steps[-1].trigger)
         whole = all(key in last.as_dict() for key in _KEYS)
         near = self._by_place.get(_place_key(len(plan.steps), last), ()) if whole else self._by_length.get(len(plan.steps), ())
-        return min((tried for tried in near if _covers(tried, plan.steps)), key=lambda tried: tried.run, default=None)
+        return min((tried for tried in near if self._covers(tried, plan.steps)), key=lambda tried: tried.run, default=None)
+
+
+    def _covers(self, tried: Tried, steps: Sequence[Step]) -> bool:
+        return all(
+            _lands(wanted, landed) or self._would_land(wanted, tried, number)
+            for number, (wanted, landed) in enumerate(zip(steps, tried.landed, strict=True))
+        )
+
+    def _would_land(self, wanted: Step, tried: Tried, number: int) -> bool:
+        """Would this step have fired where this landing is, though the run's own trigger waited for another moment before?"""
+        landed, trigger = tried.landed[number], wanted.trigger
+        return (
+            isinstance(trigger, Then)
+            and trigger.first.point != _REST
+            and isinstance(landed.step.trigger, At | Then)
+            and trigger.second.place == place_of(landed.step.trigger)
+            and trigger.second.point.matches(landed.point)
+            and _does_same(wanted, landed)
+            and self._fires_at(trigger, tried, number)
+        )
 
 
 def _place_key(length: int, point: Point) -> tuple[object, ...]:
     return (length, *(point.get(key) for key in _KEYS))
 
 
-def _covers(tried: Tried, steps: Sequence[Step]) -> bool:
-    return all(_lands(step, landed) for step, landed in zip(steps, tried.landed, strict=True))
-
-
 def _lands(wanted: Step, landed: LandedStep) -> bool:
     """Would this step fire where the other one landed, with the same effect?"""
-    return (
-        _conditions(wanted) == _conditions(landed.step)
-        and _same_moment(wanted.trigger, landed)
-        and _same_effect(wanted.fault, landed.step.fault, landed.point.get("node"))
-    )
+    return _same_moment(wanted.trigger, landed) and _does_same(wanted, landed)
+
+
+def _does_same(wanted: Step, landed: LandedStep) -> bool:
+    """Would this step have the same effect at the other's landing?"""
+    same_effect = _same_effect(wanted.fault, landed.step.fault, landed.point.get("node"))
+    return same_effect and _conditions(wanted) == _conditions(landed.step)
 
 
 def _conditions(step: Step) -> tuple[object, ...]:
