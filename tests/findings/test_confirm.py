@@ -96,6 +96,30 @@ def test_the_first_plan_that_was_reproduced_stands_for_all() -> None:
     assert best([attempt(1, Rate(3, 0)), attempt(2)]).first.run == 1
 
 
+def test_a_plan_that_fails_more_often_takes_the_place_of_the_first_once_it_was_tried_as_often() -> None:
+    rare, sure = attempt(1, Rate(5, 2), Rate(5, 0)), attempt(2, Rate(5, 5), Rate(5, 0))
+    assert best([rare, sure]).first.run == 2
+    assert best([rare, attempt(2, Rate(4, 4), Rate(5, 0))]).first.run == 1
+    assert best([rare, attempt(2, Rate(5, 5), Rate(4, 0))]).first.run == 1
+    assert best([rare, attempt(2, Rate(5, 5), Rate(5, 1))]).first.run == 1
+    assert best([rare, delayed(2, "dropped", again=Rate(5, 5), control=Rate(5, 0))]).first.run == 1
+    assert best([sure, attempt(3, Rate(5, 5), Rate(5, 0))]).first.run == 2
+
+
+def test_a_plan_that_fails_too_rarely_lets_others_be_tried_if_a_reliable_one_is_wanted() -> None:
+    def reliable(*attempts: Attempt) -> tuple[int, str] | None:
+        found = next_rerun(attempts, 5, lambda plan: True, reliable=True)
+        return (found[0].first.run, found[1]) if found else None
+
+    rare, other = attempt(1, Rate(5, 2), Rate(5, 0)), attempt(2)
+    assert next_rerun([rare, other], 5, lambda plan: True) is None
+    assert reliable(rare, other) == (2, "confirm")
+    assert reliable(rare, attempt(2, Rate(5, 5))) == (2, "control")
+    assert reliable(rare, attempt(2, Rate(5, 4), Rate(5, 0)), attempt(3)) is None
+    assert reliable(attempt(1, Rate(5, 4), Rate(5, 0)), other) is None
+    assert reliable(*[rare] * PLANS_MAX, other) is None
+
+
 def test_what_a_plan_leaves_open_may_differ_in_a_re_run() -> None:
     here, there = point(node="n1"), point(node="n2", target="other")
     whichever = Plan((Step(At(here.abstract_out(["node", "target"])), Crash()),))

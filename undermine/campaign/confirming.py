@@ -11,8 +11,8 @@ The story of `Confirming.run`, for each symptom that is still undecided:
 4. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
 
 Afterwards, `Confirming.compare` runs the fault of one confirmed finding at the moment of another one with the same symptom
-(`findings/comparing.py`). `Confirming.shrink` runs smaller plans (`findings/shrink.py`), and the fault of each smallest plan at
-other moments (`findings/bounds.py`).
+(`findings/comparing.py`). `Confirming.shrink` runs other plans of the findings that fail too rarely, then smaller plans
+(`findings/shrink.py`), and the fault of each smallest plan at other moments (`findings/bounds.py`).
 
 The next re-run is computed from the campaign store. So `run` may stop between two re-runs, and a later call, or a resumed
 campaign, continues there. Meanwhile the finding is stored as undecided: suspected, to be confirmed.
@@ -118,12 +118,25 @@ class Confirming:
         return finding.confirmed and not finding.ruled_out and not self._next_rerun(suspicion)
 
     def shrink(self) -> tuple[Finding, ...]:
-        """Run plans with smaller faults for the confirmed findings, then look for the window of each, then try smaller workloads.
-        Stop when the time for all this is over; return all findings."""
+        """For the confirmed findings, look for plans that fail more reliably, then run plans with smaller faults, then look for
+        the window of each, then try smaller workloads. Stop when the time for all this is over; return all findings."""
         end_s = time.monotonic() + self._config.hunt.shrink_s
-        suspected = self._search(self._suspicions(), RoundKind.SHRINK, self._smaller_faults, end_s)
+        suspected = self._search(self._find_reliable(end_s), RoundKind.SHRINK, self._smaller_faults, end_s)
         suspected = self._search(suspected, RoundKind.BOUNDS, self._moved, end_s)
         return self._store_findings(self._search(suspected, RoundKind.SHRINK, self._smaller, end_s))
+
+    def _find_reliable(self, end_s: float) -> tuple[Suspicion, ...]:
+        """Re-run other plans of the confirmed findings that fail in too few of their re-runs."""
+        suspected = self._suspicions()
+        for name in [each.finding.name for each in suspected if self._is_confirmed(each)]:
+            while (
+                (suspicion := _named(suspected, name))
+                and (todo := self._next_rerun(suspicion, reliable=True))
+                and time.monotonic() < end_s
+            ):
+                self._rerun(suspicion, *todo)
+                suspected = self._suspicions()
+        return suspected
 
     def _search(
         self, suspected: tuple[Suspicion, ...], kind: RoundKind, next_plan: Callable[[Suspicion], Plan | None], end_s: float
@@ -275,12 +288,12 @@ class Confirming:
         slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])
         self._plan_runner.run_alone(slots)
 
-    def _next_rerun(self, suspicion: Suspicion) -> tuple[Attempt, Rerun] | None:
-        """The next re-run that the suspicion needs; None if it is decided."""
+    def _next_rerun(self, suspicion: Suspicion, *, reliable: bool = False) -> tuple[Attempt, Rerun] | None:
+        """The next re-run that the suspicion needs, also to find a reliable plan, if wanted; None if it is decided."""
         if suspicion.normal or suspicion.finding.suppressed:
             return None
         wanted = self._config.hunt.confirm
-        return next_rerun(suspicion.attempts, wanted, self._has_control, lasting=suspicion.lasting)
+        return next_rerun(suspicion.attempts, wanted, self._has_control, lasting=suspicion.lasting, reliable=reliable)
 
     def _has_control(self, plan: Plan) -> bool:
         """Can the control of this plan be run?"""

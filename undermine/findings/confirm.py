@@ -28,6 +28,8 @@ not count."""
 CANDIDATES_MAX = 2 * PLANS_MAX
 DROPPED_MAX = 2 * PLANS_MAX
 """The most plans that are tried in addition if no device causes their delays: they must not hide a plan with a real delay."""
+RELIABLE = 0.8
+"""The part of its re-runs in which a good plan fails."""
 LASTING = 4
 """Factor for the number of tries after a promise was broken for good: if nodes race, a few passing re-runs prove little."""
 
@@ -184,15 +186,33 @@ def _began(control: LandedRun) -> bool:
 
 
 def best(attempts: Sequence[Attempt]) -> Attempt:
-    """The attempt that represents the finding: the first that was reproduced, preferably by a realistic fault; else the first."""
+    """The attempt that represents the finding: the first that was reproduced, preferably by a realistic fault; else the first.
+
+    A later one that was tried as often, also without the fault, takes its place if it fails more often.
+    """
     reproduced = [attempt for attempt in attempts if attempt.again.hits]
-    return next((attempt for attempt in reproduced if not attempt.dropped), next(iter(reproduced), attempts[0]))
+    first = next((attempt for attempt in reproduced if not attempt.dropped), next(iter(reproduced), attempts[0]))
+    controls = max(1, first.next_control[1].tries)
+    rivals = [
+        attempt
+        for attempt in reproduced
+        if attempt.again.tries >= first.again.tries
+        and attempt.next_control[1].tries >= controls
+        and not (attempt.dropped or attempt.control.hits)
+    ]
+    return max([first, *rivals], key=lambda attempt: attempt.again.hits / max(1, attempt.again.tries))
 
 
 def next_rerun(
-    attempts: Sequence[Attempt], wanted: int, has_control: Callable[[Plan], bool], *, lasting: bool = False
+    attempts: Sequence[Attempt],
+    wanted: int,
+    has_control: Callable[[Plan], bool],
+    *,
+    lasting: bool = False,
+    reliable: bool = False,
 ) -> tuple[Attempt, Rerun] | None:
-    """The next re-run that a suspicion needs; None if it is decided."""
+    """The next re-run that a suspicion needs; None if it is decided. With `reliable`, other plans are tried until one fails in at
+    least `RELIABLE` of its re-runs."""
     patience = LASTING if lasting else 1
     tried = 0
     for attempt in attempts:
@@ -204,8 +224,10 @@ def next_rerun(
         if not enough:
             return attempt, RoundKind.CONFIRM
         if attempt.again.hits:
-            controlled = attempt.next_control[1].enough(wanted) or not has_control(attempt.plan)
-            return None if controlled else (attempt, RoundKind.CONTROL)
+            if has_control(attempt.plan) and not attempt.next_control[1].enough(wanted):
+                return attempt, RoundKind.CONTROL
+            if not reliable or attempt.again.hits >= RELIABLE * attempt.again.tries:
+                return None
         tried += attempt.again.tries > 0
         if tried == PLANS_MAX:
             break

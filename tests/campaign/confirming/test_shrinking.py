@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, configured, hurts, observed
+from fake_engine import ENDLESS, TOML, FakeEngine, Fixed, Whole, configured, hurts, observed
 
 from undermine.model.faults import Crash, Delay
 from undermine.model.plan import At, Plan, Step, Then, final_at
@@ -45,6 +45,21 @@ def test_a_confirmed_finding_gets_its_smallest_plan(tmp_path, store, strategies)
     assert engine.runner.strategies.count("shrink") == 2
     assert engine.runner.strategies[-3:] == ["shrink", "shrink", "bounds"], "they come last"
     assert store.findings()[0].smallest.steps == (ONE,)
+
+
+def test_a_plan_that_fails_reliably_takes_the_place_of_one_that_rarely_does(tmp_path, store) -> None:
+    rare, sure, other = ((Step(At(point(loc=f"app:{name}#1")), Crash()),) for name in ("rare", "sure", "other"))
+    engine, failed = made(tmp_path), []
+
+    def fails_rarely(run: RunView) -> str:
+        again = run.plan.steps == rare and failed.count(rare) >= 2
+        failed.append(run.plan.steps)
+        return "" if again else loses(run)
+
+    (finding,) = observed(engine, store, [Whole("a", rare, sure, other)], fails_rarely).run(ENDLESS)
+    assert (finding.plan.steps, finding.rate) == (sure, "2/2, 0/2 without the fault")
+    confirmed = [plan.steps for plan in engine.runner.executed if plan.strategy == "confirm"]
+    assert confirmed == [rare, rare, sure, sure]
 
 
 def test_smaller_plans_get_the_long_wait_and_count_as_no_experiments(tmp_path, store, strategies) -> None:
