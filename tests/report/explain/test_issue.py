@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from report_campaigns import CampaignMaker, at_s, event, plan, point, record
 
 from undermine.model.faults import Crash
@@ -95,7 +98,7 @@ def test_texts_of_the_target_stay_texts(project: Path) -> None:
     plain = re.sub(r"`[^`]*`", "", "\n".join(outside)).replace("<details><summary>", "").replace("</summary>", "")
     assert "<script" not in plain.replace(r"\<", "")
     assert "@maintainer" not in plain
-    assert "http://" not in plain
+    assert "://" not in plain
     assert "www." not in plain
     assert "\x1b" not in text
     assert [line for line in outside if line.startswith("# ")] == [text.splitlines()[0]]
@@ -107,9 +110,20 @@ def test_texts_of_the_target_stay_texts(project: Path) -> None:
         ("a `b*c` d*e", r"a `b*c` d\*e"),
         ("a ` b", "a ' b"),
         ("`a` and ` b", "`a` and ' b"),
-        ("[x](y) #7 <b> @me a@b", r"\[x\](y) \#7 \<b\> &#64;me a&#64;b"),
-        ("a\n# b", r"a \# b"),
+        ("[x](y) #7 <b> @me a@b", r"\[x\](y) \#&#8203;7 \<b\> @&#8203;me a@&#8203;b"),
+        ("http://a www.b", "http:&#8203;//a www&#8203;.b"),
+        ("``a `b` c``", "`a `b` c`"),
+        ("``` a", "' a"),
+        ("a\n# b", r"a \#&#8203; b"),
     ],
 )
 def test_only_pairs_of_backticks_mean_something(text: str, expected: str) -> None:
     assert prose(text, 200) == expected
+
+
+@given(st.lists(st.sampled_from(["`", "``", "<b>", "![x](y)", "*", "\\", " ", "a", "\n", "&lt;"]), max_size=12))
+def test_no_text_is_more_than_text_and_code(parts: list[str]) -> None:
+    tokens = MarkdownIt("commonmark").parse(f"A {prose(''.join(parts), 200)}")
+    inline = [child.type for token in tokens for child in token.children or ()]
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    assert set(inline) <= {"text", "code_inline", "text_special"}

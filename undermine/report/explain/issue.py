@@ -31,7 +31,10 @@ _PLAN_CHARS_MAX = 200_000
 _THREADS_MAX = 6
 _FRAMES_MAX = 12
 _SPECIAL = re.compile(r"([\\*_\[\]<>#|~])")
-_LINKS = {"&": "&amp;", "@": "&#64;", "://": "&#58;//", "www.": "www&#46;"}
+_NOTHING = "&#8203;"
+"""A space of no width. GitHub finds mentions and numbers of issues after it has read entities and backslashes, so these don't
+help."""
+_LINKS = {"&": "&amp;", "@": f"@{_NOTHING}", r"\#": rf"\#{_NOTHING}", "://": f":{_NOTHING}//", "www.": f"www{_NOTHING}."}
 """Parts of entities, mentions and links, and how to write them so that they are only text."""
 _BACKTICKS = re.compile("`+")
 
@@ -177,8 +180,9 @@ def _runtimes(store: CampaignStore, run: int) -> tuple[str, ...]:
 
 
 def prose(text: object, chars_max: int) -> str:
-    """One line in which only pairs of backticks mean something: the text between them is code."""
-    parts = clip(str(text), chars_max).split("`")
+    """One line in which only pairs of backticks mean something: the text between them is code. Several backticks in a row count
+    as one: in Markdown, they would be paired with an equal number of them only."""
+    parts = _BACKTICKS.split(clip(str(text), chars_max))
     if len(parts) % 2 == 0:  # the last backtick has no partner
         parts[-2:] = [f"{parts[-2]}'{parts[-1]}"]
     return "".join(f"`{part}`" if number % 2 else _escaped(part) for number, part in enumerate(parts))
