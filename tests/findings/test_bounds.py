@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from undermine.findings.bounds import MISSES_MAX, Bounded, Operation, Trail, bounded, has_window, trail
+from undermine.findings.bounds import LEFT_OUT_MAX, MISSES_MAX, Bounded, Operation, Trail, bounded, has_window, trail
 from undermine.findings.confirm import Rate
 from undermine.model.columns import Columns
 from undermine.model.faults import Crash, Delay, Fault, Partition
@@ -112,6 +112,29 @@ def test_a_moment_that_is_not_reached_is_left_out() -> None:
     opens, closes = loc_of(world.search(4))
     assert (opens, closes) == ("app:f1#1", "app:f6#1")
     assert world.tried.count(3) == world.tried.count(5) == MISSES_MAX
+
+
+@given(st.integers(1, 40), st.data())
+def test_bounds_are_moments_that_were_reached(count: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, count - 1))
+    last = data.draw(st.integers(first, count - 1))
+    hit = data.draw(st.integers(first, last))
+    left_out = data.draw(st.sets(st.integers(0, count - 1), max_size=LEFT_OUT_MAX - 1)) - {hit}
+    world = World(count, lambda number: None if number in left_out else harmful(*range(first, last + 1))(number))
+    opens, closes = loc_of(world.search(hit))
+    reached = [number for number in range(count) if number not in left_out]
+    before, after = [n for n in reached if n < first], [n for n in reached if n > last]
+    assert opens == (f"app:f{before[-1]}#1" if before else "")
+    assert closes == (f"app:f{max(n for n in reached if n <= last)}#1" if after else "")
+
+
+def test_too_many_moments_that_are_left_out_leave_a_bound_unknown() -> None:
+    world = World(40, lambda number: None if 10 <= number < 10 + LEFT_OUT_MAX + 1 else harmful(*range(20))(number))
+    assert loc_of(world.search(19)) == ("", "app:f19#1")
+
+
+def test_other_threads_may_make_a_difference_after_an_operation() -> None:
+    assert loc_of(World(9, harmful()).search(4, "after")) == ("", "")
 
 
 def test_a_side_on_which_nothing_is_reached_has_no_bound() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -325,3 +326,14 @@ def test_faults_become_smaller_before_the_workload_and_then_stay() -> None:
     assert faults_of(reduced.plan) == [Crash()]
     assert work_of(reduced.plan) == (("job",), 0)
     assert reduced.of_faults == msgspec.structs.replace(reduced.plan, work=msgspec.UNSET)
+
+
+def test_the_rate_with_the_whole_workload_stays_when_the_workload_becomes_smaller() -> None:
+    passes = Counter[tuple[str, ...]]()
+
+    def enough(parts: tuple[str, ...], _: int) -> bool:
+        passes[parts] += 1
+        return parts == PARTS or passes[parts] > 1
+
+    reduced = WorkWorld(enough).search(confirmed(plan_of(Delay(8.0), Crash()), hits=2, tries=3), Workload(PARTS))
+    assert (reduced.rate, reduced.rate_of_faults) == (Rate(3, 2), Rate(3, 3))

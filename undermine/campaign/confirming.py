@@ -194,7 +194,8 @@ class Confirming:
         smallest = self._shrunk(suspicion)
         if smallest is None or smallest.of_faults is None or suspicion.bounded is None:
             return Bounded()
-        return suspicion.bounded(smallest.of_faults, smallest.rate, self._config.hunt.confirm, trail_of=self._trails)
+        wanted, rate = self._config.hunt.confirm, smallest.rate_of_faults
+        return suspicion.bounded(smallest.of_faults, rate, wanted, trail_of=self._trails)
 
     def _read_trail(self, control: LandedRun) -> Trail | None:
         """The operations around the moment at which a control held last."""

@@ -14,7 +14,7 @@ The search keeps these rules:
 3. **The same symptom.** A run is harmful only with the finding's own symptom.
 4. **A harmless moment is certain.** If the plan failed in each re-run, one run that passes is enough; else it takes as many as
    the finding was confirmed with.
-5. **A moment that isn't reached is left out.** The next one takes its place.
+5. **A moment that isn't reached is left out.** A neighbour takes its place. The bounds are moments that were reached.
 6. **Everything follows from stored runs.** So a hunt that is killed continues here, and repeats no run.
 """
 
@@ -118,58 +118,59 @@ class _Search:
         self._shows = shows
         self._tries = tries
         self._runs = 0
+        self._answers: dict[int, bool | None] = {}
+        """By moment: does the fault do harm there? None if it isn't reached."""
 
     def window(self) -> Window:
         operations, hit, place = self._trail
         after = place == "after"  # for the thread, that is the moment before its next operation
-        first, passes_before = self._bound(hit + after, -1)
+        _, passes_before = self._bound(hit + after, -1)
         last, passes_after = self._bound(hit, 1)
-        opens = operations[first - 1] if passes_before else None
-        closes = operations[max(last, hit + after)] if passes_after and max(last, hit + after) < len(operations) else None
+        if after and passes_after == hit + 1:  # but other threads make a difference between the two
+            return Window(operations[hit].point, runs=self._runs)
+        end = max(last, hit + after)
         return Window(
             point=operations[hit].point,
-            opens=_bound_at(opens) if opens else None,
-            closes=_bound_at(closes) if closes else None,
+            opens=None if passes_before is None else _bound_at(operations[passes_before]),
+            closes=None if passes_after is None or end == len(operations) else _bound_at(operations[end]),
             runs=self._runs,
         )
 
-    def _bound(self, harmful: int, way: int) -> tuple[int, bool]:
-        """The outermost harmful moment on one side, and whether a moment beyond it passed."""
-        distance, harmless = 1, None
+    def _bound(self, harmful: int, way: int) -> tuple[int, int | None]:
+        """The outermost harmful moment on one side, and the next moment, at which the fault does no harm; None if it isn't
+        known."""
+        begin, distance, harmless = harmful, 1, None
         edge = 0 if way < 0 else len(self._trail.operations) - 1
-        begin = harmful
-        while harmless is None and harmful != edge and way * (edge - harmful) > 0:
-            moment = begin + way * distance
-            moment = edge if way * (moment - edge) > 0 else moment
-            found = self._near(moment, way, edge)
-            if found is None:
-                return harmful, False
-            moment, fails = found
-            harmful, harmless = (moment, None) if fails else (harmful, moment)
+        while harmless is None and way * (edge - harmful) > 0:
+            nearest = begin + way * distance
+            reached = self._reached(range(nearest if way * (edge - nearest) > 0 else edge, edge + way, way))
+            if reached is None:
+                return harmful, None
+            harmful, harmless = (reached, None) if self._fails(reached) else (harmful, reached)
             distance *= 2
-        if harmless is None:
-            return harmful, False
-        while abs(harmless - harmful) > 1:
-            found = self._near((harmful + harmless) // 2, way, harmless - way)
-            if found is None:
-                break
-            moment, fails = found
-            harmful, harmless = (moment, harmless) if fails else (harmful, moment)
-        return harmful, True
+        while harmless is not None and (between := self._between(harmful, harmless, way)):
+            middle = len(between) // 2
+            reached = self._reached([*between[middle:], *between[:middle][::-1]])
+            if reached is None:
+                return harmful, harmless if len(between) <= LEFT_OUT_MAX else None
+            harmful, harmless = (reached, harmless) if self._fails(reached) else (harmful, reached)
+        return harmful, harmless
 
-    def _near(self, moment: int, way: int, last: int) -> tuple[int, bool] | None:
-        """The moment, or the next one that can be reached, and whether the fault does harm there."""
-        for _ in range(LEFT_OUT_MAX):
-            fails = self._fails(moment)
-            if fails is not None:
-                return moment, fails
-            if moment == last:
-                break
-            moment += way
-        return None
+    def _between(self, harmful: int, harmless: int, way: int) -> list[int]:
+        """The moments between these, without those that are left out."""
+        return [moment for moment in range(harmful + way, harmless, way) if self._answers.get(moment, True) is not None]
+
+    def _reached(self, moments: Sequence[int]) -> int | None:
+        """The first of the moments that isn't left out; None if too many are."""
+        return next((moment for moment in moments[:LEFT_OUT_MAX] if self._fails(moment) is not None), None)
 
     def _fails(self, moment: int) -> bool | None:
         """Does the fault do harm at this moment? None if it isn't reached."""
+        if moment not in self._answers:
+            self._answers[moment] = self._answer(moment)
+        return self._answers[moment]
+
+    def _answer(self, moment: int) -> bool | None:
         plan = moved(self._plan, self._trail.operations[moment])
         runs = self._made(plan)
         self._runs += len(runs)

@@ -71,6 +71,8 @@ class Shrunk(msgspec.Struct, frozen=True):
     """The rate of the smallest plan."""
     todo: Plan | None = None
     """None if no reduction is left."""
+    rate_of_faults: Rate = Rate()
+    """The rate of the smallest plan with the whole workload."""
 
     @property
     def of_faults(self) -> Plan | None:
@@ -90,6 +92,7 @@ def shrunk(
     """Reduce the plan of a confirmed finding. `passed` returns the ids of plans that strategies ran without harm, and `workload`
     what can be left out of the workload of the failing run."""
     smallest, rate = attempt.plan, attempt.again
+    rate_of_faults = rate
     misses_max = wanted * (rate.tries - rate.hits) // rate.tries
     while True:
         todo: Plan | None = None
@@ -106,12 +109,13 @@ def shrunk(
                 continue
             if tried.tries >= wanted and (without or not less):
                 smallest, rate = smaller, tried
+                rate_of_faults = rate_of_faults if less else rate
                 break
             did_no_harm = not runs and not misses_max and smaller.id in passed()
             if todo is None and tried.elsewhere < (1 if less else wanted) and not did_no_harm:
                 todo = smaller if tried.tries < wanted else smaller.control
         else:
-            return Shrunk(smallest, rate, todo)
+            return Shrunk(smallest, rate, todo, rate_of_faults)
 
 
 def worth_it(attempt: Attempt) -> bool:
