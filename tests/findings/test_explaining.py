@@ -80,7 +80,7 @@ def test_the_sentence_says_what_happened_between_the_bounds_of_the_window() -> N
     ("fault", "hit", "held_s", "title", "sentence"),
     [
         (Crash(), "n2", 0, "if a store is killed before writing to `d/epoch`", "n2 was killed before it wrote to `d/epoch`"),
-        (Crash(("m1",)), "m1", 0, "if the master is killed before n2 wrote to `d/epoch`",
+        (Crash(("m1",)), "m1", 0, "if the master is killed before a store wrote to `d/epoch`",
          "m1 was killed before n2 wrote to `d/epoch`"),
         (Pause(9.0), "n2", 4.25, "if a store is frozen before writing to `d/epoch`",
          "n2 was frozen for 4.2 s before it wrote to `d/epoch`"),
@@ -94,15 +94,42 @@ def test_the_sentence_says_what_happened_between_the_bounds_of_the_window() -> N
          "n2 was slow to write to `d/epoch`: the operation took 3.0 s"),
         (Error("EIO", "disk"), "n2", 0, "if writing to `d/epoch` fails with EIO on a store",
          "n2 got EIO when it tried to write to `d/epoch`, and from then on for the whole disk"),
+        (Error("ECONNRESET", "peer"), "n2", 0, "if writing to `d/epoch` fails with ECONNRESET on a store",
+         "n2 got ECONNRESET when it tried to write to `d/epoch`, and from then on with this peer"),
         (Drop(), "n2", 0, "if a message is lost while a store is writing to `d/epoch`",
          "A message was lost when n2 tried to write to `d/epoch`"),
         (Corrupt("zero"), "n2", 0, "if bytes are corrupted while a store is writing to `d/epoch`",
-         "bytes became zero when n2 wrote to `d/epoch`"),
+         "Bytes became zero when n2 wrote to `d/epoch`"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Fault) else "",
 )  # fmt: skip
 def test_each_kind_of_fault_has_its_words(fault: Fault, hit: str, held_s: float, title: str, sentence: str) -> None:
     assert told(fault, At(EPOCH), hit, held_s=held_s) == (title, sentence)
+
+
+@pytest.mark.parametrize(
+    ("ended", "hit", "title"),
+    [
+        ("n2", "n2", "Store ends if it is killed before writing to `d/epoch`"),
+        ("n1", "n2", "Store ends if another store is killed before writing to `d/epoch`"),
+        ("m1", "n2", "Store ends if a store is killed before writing to `d/epoch`"),
+    ],
+)
+def test_the_title_tells_the_node_with_the_symptom_from_others_of_its_role(ended: str, hit: str, title: str) -> None:
+    found = finding(Step(At(EPOCH), Crash()), symptom="store ends", text=f"{ended} ended by itself")
+    assert explained(found, record_of(found, hit)).title == title
+
+
+def test_a_title_names_roles_and_the_sentence_names_nodes() -> None:
+    to_peer, to_master = at("msg.send", "vote peer:n1"), at("msg.send", "vote peer:m1")
+    assert told(Drop(), At(to_peer), "n2") == (
+        "if a message is lost while a store is sending `vote` to another store",
+        "A message was lost when n2 tried to send `vote` to n1",
+    )
+    assert told(Crash(), At(to_master, "after"), "n2") == (
+        "if a store is killed after sending `vote` to the master",
+        "n2 was killed after it sent `vote` to m1",
+    )
 
 
 def test_moments_without_an_operation_of_a_node_have_words() -> None:
@@ -125,6 +152,11 @@ def test_the_operation_before_is_named_if_the_plan_knows_it() -> None:
     known, unknown = Then(At(SNAPSHOT, "after"), At(EPOCH)), Then(At(Point(())), At(EPOCH))
     assert told(Crash(), known, "n2")[1] == "n2 was killed after it replaced `d/snapshot` and before it wrote to `d/epoch`"
     assert told(Crash(), unknown, "n2")[1] == "n2 was killed before it wrote to `d/epoch`"
+    elsewhere = Then(At(at("file.write", "d/log", "n1"), "after"), At(EPOCH))
+    assert told(Crash(), elsewhere, "n2") == (
+        "if a store is killed after a store wrote to `d/log` and before writing to `d/epoch`",
+        "n2 was killed after n1 wrote to `d/log` and before it wrote to `d/epoch`",
+    )
 
 
 def test_several_faults_are_told_in_their_order() -> None:
@@ -177,6 +209,9 @@ def test_a_window_with_one_bound_says_only_what_is_known() -> None:
     assert words(None, None) == ""
     assert words(Bound(SNAPSHOT, 12), None) == (
         "any crash of n2 after it replaced `d/snapshot` (`app.disk:save`, line 12) fails; before that it passes"
+    )
+    assert words(None, Bound(EPOCH), PowerLoss(nodes=("m1", "n2"))) == (
+        "any power loss of m1 and n2 before n2 wrote to `d/epoch` (`app.disk:save`) fails; after that it passes"
     )
     assert words(None, Bound(EPOCH, 0), Partition(("n1",))) == (
         "any partition of n1 before n2 wrote to `d/epoch` (`app.disk:save`) fails; after that it passes"

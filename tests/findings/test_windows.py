@@ -174,6 +174,9 @@ def test_the_bounds_of_a_window_count_as_harmful_moments() -> None:
     waiting = [run(11, "report", place="before"), run(12, "report", fault=Reboot())]
     assert ordered(waiting, run(1, "take"), window=only) == [12, 11]
     assert ordered(waiting, run(1, "take")) == [11, 12]
+    again = run(2, "take", fault=Reboot())
+    inside = [run(11, "report", place="before"), run(12, "report", fault=Reboot(), place="before")]
+    assert ordered(inside, run(1, "take"), again, window=only) == [12, 11], "the bounds are those of a crash"
 
 
 def test_the_first_plan_in_a_new_function_like_a_harmful_one_comes_first() -> None:

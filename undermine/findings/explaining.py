@@ -6,7 +6,6 @@ shows it does.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -49,8 +48,14 @@ from undermine.model.run import RunRecord, Verdict
 
 _MASKS = {"<n>": "N", "<hex>": "N", "<path>": "PATH", "<*>": "…"}
 """Words for the masks in symptoms and in names of files."""
+_NOUNS = {"power": "power loss"}
+"""Words for kinds of faults whose names are not nouns for what happens."""
+_FROM_THEN_ON = {"file": "for this file", "disk": "for the whole disk", "peer": "with this peer"}
+"""By scope of an error: for which other operations it holds."""
 LineOf = Callable[[str, str], int]
 """The source line of a call site of a role; 0 if it isn't found."""
+NameOf = Callable[[str], str]
+"""The words for a node."""
 FramesOf = Callable[[Point], Sequence[str]]
 """The functions of a point's call stack, innermost first; none if they aren't known."""
 
@@ -104,8 +109,9 @@ _VERBS = {
 _Form = Literal["base", "past", "gerund"]
 
 
-def doing(point: Point, form: _Form) -> str:
-    """The operation in words: to `sync shard/snapshot.json`, `sent data to s3`, `running SET key`."""
+def doing(point: Point, form: _Form, name_of: NameOf = str) -> str:
+    """The operation in words: to `sync shard/snapshot.json`, `sent data to s3`, `running SET key`. `name_of` returns the words
+    for a peer."""
     verb = _VERBS.get(point.get("op"))
     if point.get("op") == "file.rename":
         old, _, new = _unmasked(point.get("target")).partition(" -> ")
@@ -114,11 +120,11 @@ def doing(point: Point, form: _Form) -> str:
     if verb is None:
         plain = point.get("op") or "operation"
         return f"{getattr(_Verb('do', 'did', 'doing'), form)} `{plain}`"
-    return f"{getattr(verb, form)} {_object(point)}"
+    return f"{getattr(verb, form)} {_object(point, name_of)}"
 
 
-def _object(point: Point) -> str:
-    target, kind, peer = _unmasked(point.get("target")), point.message_kind, point.peer
+def _object(point: Point, name_of: NameOf) -> str:
+    target, kind, peer = _unmasked(point.get("target")), point.message_kind, point.peer and name_of(point.peer)
     if point.kind == "msg":
         way = "to" if point.get("op") == "msg.send" else "from"
         return f"`{kind or 'a message'}`" + (f" {way} {peer}" if peer else "")
@@ -140,9 +146,10 @@ def explained(
     """The finding in words. `record` is that of the run that shows it best, if it can be read. `line_of` returns the source line
     of a call site, if that is found, and `frames_of` the functions that lead to a point."""
     plan = finding.smallest or finding.plan
-    story = _Story(plan, finding.window, record, frames_of)
     symptom, colon, more = _unmasked(finding.symptom).partition(": ")
-    title = " ".join(filter(None, (symptom[:1].upper() + symptom[1:], story.condition(symptom.partition(" ")[0]))))
+    own = own_verdict(finding)
+    story = _Story(plan, finding.window, record, frames_of, symptom.partition(" ")[0], own.text.partition(" ")[0] if own else "")
+    title = " ".join(filter(None, (symptom[:1].upper() + symptom[1:], story.condition())))
     return Explanation(f"{title}{colon}{more}", f"{story.told()}{_outcome(finding, plan)}", window_words(finding, line_of))
 
 
@@ -171,7 +178,8 @@ def window_words(finding: Finding, line_of: LineOf = lambda *_: 0) -> str:
     if window is None or not (window.opens or window.closes):
         return ""
     fault = (finding.smallest or finding.plan).steps[-1].fault
-    hit = " ".join(nodes_of(fault)) or window.point.get("node")
+    kind = fault_kind(fault)
+    hit = _listed(nodes_of(fault)) or window.point.get("node")
     whose = "it" if hit == window.point.get("node") else window.point.get("node")
     opens, closes = window.opens, window.closes
     opened, closed = window.sites
@@ -179,7 +187,7 @@ def window_words(finding: Finding, line_of: LineOf = lambda *_: 0) -> str:
     inside += [f"before {whose} {_bound(closes, closed, line_of)}"] if closes else []
     outside = [f"before {'that' if not closes else 'the first'}"] if opens else []
     outside += [f"after {'that' if not opens else 'the second'}"] if closes else []
-    return f"any {fault_kind(fault)} of {hit} {' and '.join(inside)} fails; {' and '.join(outside)} it passes"
+    return f"any {_NOUNS.get(kind, kind)} of {hit} {' and '.join(inside)} fails; {' and '.join(outside)} it passes"
 
 
 def _bound(bound: Bound, site: str, line_of: LineOf) -> str:
@@ -192,7 +200,17 @@ def _bound(bound: Bound, site: str, line_of: LineOf) -> str:
 class _Story:
     """The steps of a plan in words: as the condition of a title, and as what happened in one run."""
 
-    def __init__(self, plan: Plan, window: Window | None, record: RunRecord | None, frames_of: FramesOf) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        window: Window | None,
+        record: RunRecord | None,
+        frames_of: FramesOf,
+        subject: str = "",
+        subject_node: str = "",
+    ) -> None:
+        """`subject` is the first word of the symptom, and `subject_node` that of the verdict. If they are a role and one of its
+        nodes, a title says `it` for this node and `another` for others of its role."""
         self._frames_of = frames_of
         self._plan = plan
         self._window = window
@@ -206,18 +224,20 @@ class _Story:
         lasted = record.timing.faults if record else ()
         self._lasted = {numbers[one.step]: one for one in lasted if one.step in numbers}
         self._roles = {info.id: info.role for info in record.nodes} if record else {}
+        points = [self._point(number, step) for number, step in self._faults()]
+        role = self._roles.get(subject_node) or next((p.get("role") for p in points if p.get("node") == subject_node), "")
+        self._subject = subject_node if subject and role == subject and len(points) == 1 else ""
 
-    def condition(self, subject: str = "") -> str:
-        """`if a store is killed after renaming A and before creating B`; `it` stands for the role that is the `subject`."""
+    def condition(self) -> str:
+        """`if a store is killed after renaming A and before creating B`"""
         parts = [self._condition_of(number, step) for number, step in self._faults()]
-        said = f"if {' and then '.join(parts)}" if parts else ""
-        return re.sub(rf"^if (a|the) {re.escape(subject)} ", "if it ", said) if subject and len(parts) == 1 else said
+        return f"if {' and then '.join(parts)}" if parts else ""
 
     def told(self) -> str:
         """`s3 was killed after it renamed to A and before it created B`"""
         parts = [self._told_of(number, step) for number, step in self._faults()]
         said = ", then ".join(parts) or "no fault was injected"
-        return said[:1].upper() + said[1:] if said.startswith(("a ", "one ", "no ")) else said
+        return said[:1].upper() + said[1:] if said.startswith(("a ", "one ", "no ", "bytes ")) else said
 
     def _faults(self) -> Iterator[tuple[int, Step]]:
         return ((number, step) for number, step in enumerate(self._plan.steps) if is_fault(step.fault))
@@ -231,14 +251,26 @@ class _Story:
         point, fault = self._point(number, step), step.fault
         actor = self._role_of(point)
         if row_of(fault).hits == "operation":
-            return _operation_condition(fault, actor, doing(point, "gerund") + self._in(point))
+            return _operation_condition(fault, actor, doing(point, "gerund", self._peer_of(point)) + self._in(point))
         hit = nodes_of(fault)
         effect = _effect(fault, self._roles_of(hit) if hit else actor, len(hit))
         return " ".join(filter(None, (effect, self._when(number, step, own=not self._elsewhere(number, step), form="gerund"))))
 
     def _role_of(self, point: Point) -> str:
         node = point.get("node")
-        return self._role(node) if node in self._roles else f"a {point.get('role')}" if point.get("role") else node or "a node"
+        if node and node in (self._subject, *self._roles):
+            return self._role(node)
+        return f"a {point.get('role')}" if point.get("role") else node or "a node"
+
+    def _peer_of(self, point: Point) -> NameOf:
+        """Return the words for the peer of an operation: `another store` is of the role that makes the operation."""
+        node = point.get("node")
+
+        def words(peer: str) -> str:
+            role = self._roles.get(peer, "")
+            return f"another {role}" if role and peer != node and self._roles.get(node) == role else self._role(peer)
+
+        return words
 
     def _roles_of(self, nodes: Sequence[str]) -> str:
         """`the master and 2 stores`, `all nodes`"""
@@ -249,8 +281,10 @@ class _Story:
         return _listed([f"{counts[word]} {role}s" if counts[word] > 1 else word for word, role in words.items()])
 
     def _role(self, node: str) -> str:
-        """`a store`, or the node's own name if its role has one node."""
+        """`a store`, or `the master` if its role has one node; for the subject of the title `it`, and `another` for its like."""
         role = self._roles.get(node, "")
+        if self._subject and (node == self._subject or (role and role == self._roles.get(self._subject))):
+            return "it" if node == self._subject else f"another {role}"
         return f"a {role}" if role and Counter(self._roles.values())[role] > 1 else f"the {role}" if role else node
 
     # --- what happened
@@ -275,24 +309,29 @@ class _Story:
 
     def _when(self, number: int, step: Step, *, own: bool, form: _Form) -> str:
         point = self._point(number, step)
-        who = "it" if own and point.get("node") else point.get("node") or self._role_of(point)
+        in_title = form == "gerund"
+        who = "it" if own and point.get("node") else (not in_title and point.get("node")) or self._role_of(point)
+        name_of = self._peer_of(point) if in_title else str
         window = self._window if number == len(self._plan.steps) - 1 else None
         if window and (window.opens or window.closes):
-            return _between(window, who, form, own=own)
+            return _between(window, who, form, name_of, own=own)
         if point.get("op") == PHASE:
-            return f"while the cluster {'is' if form == 'gerund' else 'was'} at rest"
+            return f"while the cluster {'is' if in_title else 'was'} at rest"
         if point.get("node") == CLIENT:
             at, moment = f" to {point.get('target')}" if point.get("target") else "", final_at(step.trigger)
             which = f"the {_ordinal(moment.nth)}" if moment else "a"
             return f"{place_of(step.trigger)} {which} `{point.get('loc')}` of clients{at}"
         if not point.items or isinstance(step.trigger, When):  # at which operation a state is noticed is an accident
             return describe_trigger(step.trigger)
-        final = _clause(place_of(step.trigger), who, point, form, own=own) + self._in(point)
-        first = step.trigger.first if isinstance(step.trigger, Then) else None
-        if first and first.point.kind in ("file", "net", "msg", "db") and first.point.get("target"):
-            return f"{_clause('after', who, first.point, form, own=own)} and {final}"
-        return final
-
+        final = _clause(place_of(step.trigger), who, point, form, name_of, own=own) + self._in(point)
+        first = step.trigger.first.point if isinstance(step.trigger, Then) else Point(())
+        if first.kind not in ("file", "net", "msg", "db") or not first.get("target"):
+            return final
+        same = step.trigger.same if isinstance(step.trigger, Then) else None
+        if not same and first.get("node") != point.get("node"):  # the first operation may be another node's
+            other = (not in_title and first.get("node")) or self._role_of(first)
+            return f"{_clause('after', other, first, form, name_of, own=False)} and {final}"
+        return f"{_clause('after', who, first, form, name_of, own=own)} and {final}"
 
     def _in(self, point: Point) -> str:
         """The innermost function in another module than the call site: the function of the call site is often a helper. The
@@ -318,10 +357,10 @@ def _same_steps(shown: Plan, told: Plan) -> Iterator[tuple[int, int]]:
                 yield other, number
 
 
-def _between(window: Window, who: str, form: _Form, *, own: bool) -> str:
+def _between(window: Window, who: str, form: _Form, name_of: NameOf, *, own: bool) -> str:
     """`after syncing A and before creating B`. If both read alike, it names the function that does both."""
     bounds = (("after", window.opens), ("before", window.closes))
-    clauses = [_clause(word, who, bound.point, form, own=own) for word, bound in bounds if bound]
+    clauses = [_clause(word, who, bound.point, form, name_of, own=own) for word, bound in bounds if bound]
     function = window.sites[0].partition("#")[0]
     if len(clauses) < 2 or clauses[0].partition(" ")[2] != clauses[1].partition(" ")[2]:
         return " and ".join(clauses)
@@ -334,11 +373,11 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _clause(word: str, who: str, point: Point, form: _Form, *, own: bool) -> str:
+def _clause(word: str, who: str, point: Point, form: _Form, name_of: NameOf, *, own: bool) -> str:
     """`after it synced A`; in a title `after syncing A`"""
     if form == "gerund" and own:
-        return f"{word} {doing(point, 'gerund')}"
-    return f"{word} {who} {doing(point, 'past')}"
+        return f"{word} {doing(point, 'gerund', name_of)}"
+    return f"{word} {who} {doing(point, 'past', name_of)}"
 
 
 def _effect(fault: Injection, hit: str, number: int) -> str:
@@ -399,7 +438,7 @@ def _operation_told(fault: Injection, node: str, point: Point, where: str, laste
             took = f": the operation took {lasted.seconds:.1f} s" if lasted else ""
             return f"{node} was slow to {work}{took}"
         case Error():
-            more = "" if fault.scope == "once" else f", and from then on for the whole {fault.scope}"
+            more = "" if fault.scope == "once" else f", and from then on {_FROM_THEN_ON[fault.scope]}"
             return f"{node} got {fault.error} when it tried to {work}{more}"
         case Drop():
             return f"a message was lost when {node} tried to {work}"

@@ -144,9 +144,11 @@ class Explored:
                 alike.append([moment])
             else:
                 same.append(moment)
+        last = (finding.smallest or finding.plan).steps[-1:]
         for moments in alike:
             positions = [moment.position for moment in moments]
-            for bound, inside in ((finding.window and finding.window.opens, 1), (finding.window and finding.window.closes, 0)):
+            window = finding.window if last and fault_kind(last[0].fault) == moments[0].kind else None
+            for bound, inside in ((window and window.opens, 1), (window and window.closes, 0)):
                 at = order(bound.point) if bound else None
                 if at and at.thread == moments[0].thread and at.is_only:
                     positions.append(2 * at.number + inside)
