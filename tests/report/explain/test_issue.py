@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +44,8 @@ def report(project: Path, text: str = "2 puts are lost", **more: Any) -> str:
     struck = event("s2", 3, 2.0, "file.write", "app.disk:Disk.append#0", target="log", line=3)
     maker.run("random", PLAN, made=record(1, PLAN, receipts, moments=moments), verdicts=(verdict,), events=(struck,))
     fields = {"tries": 5, "hits": 4, "control_tries": 5, "shown_by": 1, **more}
-    found = Finding("F1", "put lost", text, PLAN, (1,), ("random",), (verdict,), **fields)
+    fields = {"title": text, "verdicts": (verdict,), **fields}
+    found = Finding(id="F1", symptom="put lost", plan=PLAN, runs=(1,), strategies=("random",), **fields)
     return issue(maker.store, found, " -c app")
 
 
@@ -61,16 +63,39 @@ def test_a_report_has_everything_that_a_maintainer_asks_for(project: Path) -> No
     assert "s2 was killed before it wrote to `log`; then: 2 puts are lost." in text
     assert "- `version`: `1.2`\n" in text
     assert "`fixes`" not in text
-    assert "1. Start a cluster (1 × master, 3 × store) and run the workload.\n2. Inject: crash before file.write log" in text
+    assert "1. Start a cluster (1 × master, 3 × store) and run the workload.\n2. Inject `crash before file.write log at " in text
     assert "```\nundermine replay F1 -c app\n```" in text
     assert "`undermine bundle F1 -c app`" in text
-    assert "What the check `ledger` asks for" in text
+    assert "The check `ledger` passes in spite of the fault.\n" in text
+    assert "Evidence of the check `ledger`:" in text
     assert "It failed in 4 of 5 runs with the fault, and 0 of 5 without the fault." in text
     assert "+2.000 s  crash of s2" in text
     assert "`app/disk.py`, in `Disk.append`:" in text
     assert "3          print(1)    <- the fault was injected before this operation" in text
     assert "granary.store:Store.handle#1" in text
-    assert '{"steps":[' in text
+    assert plan_in(text) == PLAN
+
+
+def plan_in(text: str) -> Plan:
+    return msgspec.json.decode(text.partition("```json\n")[2].partition("\n")[0], type=Plan)
+
+
+def test_the_plan_survives_unusual_names(project: Path) -> None:
+    odd = plan(Crash(), point("s2", "file.write", "app.disk:f#0", "lo\u202eg\x1b`` ```"))
+    assert plan_in(report(project, smallest=odd)) == odd
+
+
+def test_the_evidence_is_that_of_the_symptom(project: Path) -> None:
+    worse = Verdict("fail", "s2 does not serve", "no service", ("s2: no answer",), "liveness")
+    own = Verdict("fail", "2 puts are lost", "put lost", ("put 7 is lost",), "ledger")
+    text = report(project, verdicts=(worse, own), title="s2 does not serve")
+    assert "Evidence of the check `ledger`:\n\n```\nput 7 is lost\n```" in text
+
+
+def test_a_finding_that_is_not_confirmed_says_so(project: Path) -> None:
+    text = report(project, tries=3, hits=0)
+    assert "It failed in 0 of 3 runs with the fault" in text
+    assert "None of 3 re-runs with the long wait showed it again." in text
 
 
 def test_the_smallest_plan_is_reported_with_its_window(project: Path) -> None:

@@ -6,6 +6,7 @@ escaped, so that a log line can't make a link, mention a person or end its block
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from undermine.report.card import Card, card_of, columns_of
 from undermine.report.data import lines_of, run_dir, sources_of
 from undermine.report.explain.source import Excerpt
 from undermine.report.explain.story import record_of
-from undermine.report.text import clean, clip
+from undermine.report.text import clean, clip, count
 from undermine.store.database import CampaignStore
 
 _LINES_MAX = 40
@@ -101,7 +102,7 @@ def _steps(facts: _Facts) -> Iterator[str]:
     nodes = ", ".join(f"{number} × {prose(role, 60)}" for role, number in facts.nodes.items())
     work = prose(plan.work, 200) if plan.work else "the workload"
     steps = [f"Start a cluster{f' ({nodes})' if nodes else ''} and run {work}"]
-    steps += [f"Inject: {prose(describe_step(step), 600)}" for step in plan.steps]
+    steps += [f"Inject `{_code(describe_step(step), 600)}`" for step in plan.steps]
     steps.append("Heal everything, and wait until the cluster has settled")
     yield "\n".join(f"{number}. {step}." for number, step in enumerate(steps, 1))
     yield "Undermine does this by itself:"
@@ -111,12 +112,15 @@ def _steps(facts: _Facts) -> Iterator[str]:
 
 
 def _expected(facts: _Facts) -> Iterator[str]:
-    verdict = own_verdict(facts.finding)
     yield "## Expected"
-    whose = f"What the check `{_code(verdict.checker)}` asks for" if verdict and verdict.checker else "What was promised"
-    runs = facts.baseline_runs
-    without = f", and so it does in {runs} run{'s' * (runs != 1)} without a fault" if runs else ""
-    yield f"{whose} holds once everything is healed{without}."
+    without = f", as it does in {count(facts.baseline_runs, 'run')} without one" if facts.baseline_runs else ""
+    yield f"The check{_name_of_check(facts)} passes in spite of the fault{without}."
+
+
+def _name_of_check(facts: _Facts) -> str:
+    """The name of the checker that gave the finding its symptom, after a space; "" if it isn't known."""
+    verdict = own_verdict(facts.finding)
+    return f" `{_code(verdict.checker)}`" if verdict and verdict.checker else ""
 
 
 def _actual(facts: _Facts) -> Iterator[str]:
@@ -127,6 +131,7 @@ def _actual(facts: _Facts) -> Iterator[str]:
     if finding.tries:
         without = finding.controls.replace("/", " of ")
         yield f"It failed in {finding.hits} of {finding.tries} runs with the fault" + (f", and {without}." if without else ".")
+    yield from (prose(doubt, 500) for doubt in card.doubts)
     if card.smallest:
         yield f"The steps above are the smallest plan that fails as often ({prose(finding.smallest_rate, 20)})."
     if card.window:
@@ -139,9 +144,10 @@ def _evidence(facts: _Facts) -> Iterator[str]:
     if card.receipts:
         yield "Proof that the fault took effect, in seconds since the run began:"
         yield _block(*(f"{row.at}  {row.action} of {row.node}  {row.detail}".rstrip() for row in card.receipts))
-    if card.evidence:
-        yield "What the check saw:"
-        yield _block(*card.evidence)
+    own = own_verdict(facts.finding)
+    if evidence := (own.evidence if own else ()) or card.evidence:
+        yield f"Evidence of the check{_name_of_check(facts)}:"
+        yield _block(*evidence)
     if facts.news:
         yield "Log lines that no run without a fault has:"
         yield _block(*facts.news)
@@ -164,9 +170,9 @@ def _source(excerpt: Excerpt) -> Iterator[str]:
 
 
 def _plan(facts: _Facts) -> Iterator[str]:
-    plan = facts.finding.smallest or facts.finding.plan
+    plan = json.dumps(msgspec.to_builtins(facts.finding.smallest or facts.finding.plan))  # in ASCII, so cleaning changes nothing
     yield "<details><summary>The plan, for <code>undermine replay plan.json</code></summary>"
-    yield _block(msgspec.json.encode(plan).decode(), language="json")
+    yield _block(plan, language="json")
     yield "</details>"
 
 
@@ -195,9 +201,9 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _code(text: str) -> str:
+def _code(text: str, chars_max: int = 200) -> str:
     """The text for the inside of a pair of backticks."""
-    return clip(text, 200).replace("`", "'")
+    return clip(text, chars_max).replace("`", "'")
 
 
 def _inline(value: object) -> str:
