@@ -183,6 +183,17 @@ def test_a_finding_whose_run_is_gone_is_told_by_its_plan() -> None:
     assert said.sentence == "n2 was killed before it wrote to `d/epoch`; then: 3 puts are lost"
 
 
+def test_a_point_that_names_only_the_role_has_words() -> None:
+    loose = At(EPOCH.abstract_in(("op", "target", "role")))
+    window = Window(EPOCH, Bound(SNAPSHOT), None)
+    said = explained(finding(Step(loose, Crash())), None).sentence
+    assert said.startswith("A store was killed before it wrote to `d/epoch`;")
+    said = explained(finding(Step(loose, Crash()), window=window), None).sentence
+    assert said.startswith("A store was killed after it replaced `d/snapshot`;")
+    said = explained(finding(Step(loose, Crash(("m1",)))), None).sentence
+    assert said.startswith("m1 was killed before a store wrote to `d/epoch`;")
+
+
 def test_the_own_verdict_of_a_finding_is_preferred() -> None:
     assert own_verdict(finding()).text == "3 puts are lost"  # type: ignore[union-attr]
     assert own_verdict(finding(symptom="other", text="x", when="")).text == "x"  # type: ignore[union-attr]

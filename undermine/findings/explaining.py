@@ -303,14 +303,14 @@ class _Story:
 
     def _elsewhere(self, number: int, step: Step) -> bool:
         """Does the fault hit other nodes than the one at whose operation it fires?"""
-        node = self._point(number, step).get("node")
-        hit = self._hit.get(number) or list(nodes_of(step.fault))
-        return bool(hit and node and hit != [node])
+        named = list(nodes_of(step.fault))
+        hit = self._hit.get(number) or named
+        return bool(named) and hit != [self._point(number, step).get("node")]
 
     def _when(self, number: int, step: Step, *, own: bool, form: _Form) -> str:
         point = self._point(number, step)
         in_title = form == "gerund"
-        who = "it" if own and point.get("node") else (not in_title and point.get("node")) or self._role_of(point)
+        who = "it" if own else (not in_title and point.get("node")) or self._role_of(point)
         name_of = self._peer_of(point) if in_title else str
         window = self._window if number == len(self._plan.steps) - 1 else None
         if window and (window.opens or window.closes):

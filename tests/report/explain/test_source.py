@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from undermine.model.columns import Columns
+from undermine.model.faults import Crash
+from undermine.model.finding import Bound, Finding, Window
+from undermine.model.plan import At, Plan, Step
 from undermine.program.repository.sources import Sources
 from undermine.report.explain.source import Excerpt, Place, excerpts
+from undermine.report.explain.story import excerpts_of
+from undermine.testing import point
 
 CODE = """\
 import os
@@ -64,6 +70,18 @@ def test_a_file_in_java_is_shown_at_the_line_that_the_run_showed(project: Path) 
     assert excerpt.lines[2].text == "    sync();"
     assert excerpts(Sources(project), [Place("org.app.Disk:save#1", 0, "here")]) == ()
     assert excerpts(Sources(project), [Place("org.app.Disk:save#1", 99, "here")]) == ()
+
+
+def test_the_bounds_of_a_window_in_java_are_shown_at_their_own_operations(project: Path) -> None:
+    (project / "org" / "app").mkdir(parents=True)
+    (project / "org" / "app" / "Disk.java").write_text("class Disk {\n  void save() {\n    sync();\n    move();\n  }\n}\n")
+    opens, closes = (
+        Bound(point(loc=f"org.app.Disk:save#{n}"), 2 + n, (f"org.app.Disk:save#{n}", f"org.app.Store:put#{n}")) for n in (1, 2)
+    )
+    plan = Plan((Step(At(closes.point), Crash()),))
+    found = Finding("F1", "lost", "lost", plan, (1,), (), (), window=Window(closes.point, opens, closes))
+    (excerpt,) = excerpts_of(Sources(project), found, None, Columns.of(()))
+    assert marked(excerpt) == {3: "the window opens here", 4: "the window closes here"}
 
 
 def test_the_script_of_a_node_is_found_by_its_command(project: Path) -> None:

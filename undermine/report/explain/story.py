@@ -40,7 +40,7 @@ def record_of(store: CampaignStore, finding: Finding) -> RunRecord | None:
 def excerpts_of(sources: Sources, finding: Finding, view: RunView | None, columns: Columns) -> tuple[Excerpt, ...]:
     """The source lines at the bounds of the window, at the operations that the faults hit, and at their callers."""
     struck = struck_by(view, columns) if view else []
-    return excerpts(sources, (*_bounds(finding), *_sites(sources, struck)))
+    return excerpts(sources, (*_bounds(sources, finding), *_sites(sources, struck)))
 
 
 def struck_by(view: RunView, columns: Columns) -> list[tuple[Step, Event]]:
@@ -56,13 +56,17 @@ def struck_by(view: RunView, columns: Columns) -> list[tuple[Step, Event]]:
     return [(view.plan.steps[step], event) for step, event in sorted(found.items())]
 
 
-def _bounds(finding: Finding) -> Iterator[Place]:
+def _bounds(sources: Sources, finding: Finding) -> Iterator[Place]:
+    """The lines of the window's sites; of the operations themselves, if only those are known."""
     if window := finding.window:
         marks = ("the window opens here", "the window closes here")
         for bound, site, mark in zip((window.opens, window.closes), window.sites, marks, strict=True):
             if bound:
-                line = bound.line if site == bound.point.get("loc") else 0
-                yield Place(site, line, mark, bound.point.get("role"))
+                own, role = bound.point.get("loc"), bound.point.get("role")
+                if site != own and sources.line_of(site, role):
+                    yield Place(site, 0, mark, role)
+                else:
+                    yield Place(own, bound.line, mark, role)
 
 
 def _sites(sources: Sources, struck: Iterable[tuple[Step, Event]]) -> Iterator[Place]:
