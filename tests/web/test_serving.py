@@ -28,9 +28,10 @@ from undermine.model.faults import Crash
 from undermine.model.finding import Finding
 from undermine.model.plan import Plan
 from undermine.model.run import Receipt, Verdict
-from undermine.web import pages
+from undermine.web import pages, server
 from undermine.web.server import CONNECTIONS_MAX
 from undermine.web.serving import serving
+from undermine.web.status import Session
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m\u202e"
 WHERE = point("s1", "file.write", "shop.orders:save#1", HOSTILE)
@@ -147,6 +148,32 @@ def test_there_are_only_so_many_connections(address: str) -> None:
     for each in silent:
         each.close()
     wait_until(lambda: ask(address)[0] == 200, meanwhile=(OSError, http.client.HTTPException))
+
+
+def test_a_request_that_does_not_end_is_cut_off(made: CampaignMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_CONNECTION_S", 0.2)
+    with (
+        socket.create_server((server.LOOPBACK, 0)) as listening,
+        contextlib.closing(pages.Pages(made.folder, Session(0, 600))) as served,
+        socket.create_connection(listening.getsockname(), timeout=0.02) as slow,
+    ):
+        serving_it = server.Server(listening, "token", served)
+        threading.Thread(target=serving_it.serve_forever, args=(0.05,)).start()
+        try:
+            assert any(is_cut_off(slow) for _ in range(500))
+        finally:
+            serving_it.shutdown()
+
+
+def is_cut_off(slow: socket.socket) -> bool:
+    """Send one more byte. Has the other side ended the connection?"""
+    try:
+        slow.send(b"x")
+        return slow.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
 
 
 def gone(address: str) -> bool:

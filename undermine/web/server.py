@@ -9,6 +9,7 @@ the time of each, and how often a page is made. Never writes anything.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import select
@@ -55,6 +56,21 @@ class Handler(BaseHTTPRequestHandler):
     timeout = _CONNECTION_S
     server_version = "undermine"
     sys_version = ""
+
+    def setup(self) -> None:
+        """Read the request for a limited time: `timeout` alone begins anew with each byte."""
+        super().setup()
+        self._limit = threading.Timer(_CONNECTION_S, self._stop_reading)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def finish(self) -> None:
+        self._limit.cancel()
+        super().finish()
+
+    def _stop_reading(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            self.connection.shutdown(socket.SHUT_RD)
 
     def do_GET(self) -> None:
         self._answer(with_body=True)
