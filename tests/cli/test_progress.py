@@ -166,6 +166,8 @@ def test_the_board_counts_findings_by_what_was_decided_last() -> None:
     said = "suspect a, confirming a, confirmed a, shrunk a, suspect b, suspect c, flaky c"
     news = [Notice(kind, symptom, {"symptom": symptom}) for kind, symptom in map(str.split, said.split(", "))]
     assert "findings: 1 confirmed, 1 suspected" in board(*news)
+    for kind in ("bounding", "bounded"):
+        assert "findings: 1 confirmed, 1 suspected" in board(*news, Notice(kind, "a", {"symptom": "a"})), kind
     assert "findings:" not in board(*news[-2:])
 
 

@@ -65,7 +65,7 @@ _DECISIONS = {
 }
 """Kinds of news that decide about a symptom, with the style that its row has from then on."""
 _SUSPECTED = frozenset({"suspect", "waiting", "confirming"})
-_CONFIRMED = frozenset({"confirmed", "comparing", "shrinking", "shrunk"})
+_CONFIRMED = frozenset({"confirmed", "comparing", "shrinking", "shrunk", "bounding", "bounded"})
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
 
