@@ -197,6 +197,8 @@ def test_a_point_that_names_only_the_role_has_words() -> None:
 def test_the_own_verdict_of_a_finding_is_preferred() -> None:
     assert own_verdict(finding()).text == "3 puts are lost"  # type: ignore[union-attr]
     assert own_verdict(finding(symptom="other", text="x", when="")).text == "x"  # type: ignore[union-attr]
+    later = msgspec.structs.replace(finding(symptom="put 'k1' lost"), symptom="put 'k2' lost")
+    assert own_verdict(later).text == "3 puts are lost", "symptoms that differ in quoted text are the same"  # type: ignore[union-attr]
 
 
 # --- windows

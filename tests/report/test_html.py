@@ -689,14 +689,15 @@ def test_a_card_shows_every_symptom_with_its_rate(tmp_path: Path) -> None:
     assert "worker exits: 2/3" in shown.text
 
 
-def test_a_card_shows_the_rate_of_its_title_if_re_runs_were_milder(tmp_path: Path) -> None:
+def test_a_card_shows_the_rate_of_its_title_if_some_re_runs_showed_other_symptoms(tmp_path: Path) -> None:
     made, first = one_finding(tmp_path)
     symptoms = (ShownSymptom("two holders", 1), ShownSymptom("worker exits", 3))
-    milder = msgspec.structs.replace(first, title="two holders", verdicts=(), tries=3, hits=3, symptoms=symptoms)
+    others = {"verdicts": (), "tries": 3, "hits": 3, "symptoms": symptoms}
+    milder = msgspec.structs.replace(first, symptom="two holders", title="worker exits", **others)
     assert certainty_of(milder) == ("reproduced 3 of 3 (as in the title: 1 of 3)", "sometimes")
     made.findings(milder)
     assert "3/3 with the fault, no control; the symptom in the title came back in 1 of 3" in page(made.close()).text
-    worst = msgspec.structs.replace(milder, title="worker exits")
+    worst = msgspec.structs.replace(milder, symptom="worker exits", title="two holders")
     assert certainty_of(worst) == ("reproduced 3 of 3", "always")
 
 

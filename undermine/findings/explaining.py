@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from undermine.checkers.compose import name_of
+from undermine.findings.grouping.groups import template
 from undermine.model.faults import (
     Corrupt,
     Crash,
@@ -155,8 +156,8 @@ def explained(
 
 def own_verdict(finding: Finding) -> Verdict | None:
     """The failing verdict with the finding's own symptom; else the one that gave the finding its title."""
-    failing = (verdict for verdict in finding.verdicts if verdict.answer == "fail")
-    return next((verdict for verdict in failing if name_of(verdict) == finding.symptom), finding.main_verdict)
+    failing, own = (verdict for verdict in finding.verdicts if verdict.answer == "fail"), template(finding.symptom)
+    return next((verdict for verdict in failing if template(name_of(verdict)) == own), finding.main_verdict)
 
 
 def _unmasked(text: str) -> str:

@@ -12,7 +12,7 @@ from undermine import target_files
 from undermine.analysis.pipeline import analyse
 from undermine.analysis.trace_analysis import plain
 from undermine.checkers.compose import news_of
-from undermine.findings.explaining import explained
+from undermine.findings.explaining import explained, own_verdict
 from undermine.findings.titles import title_hits, title_words
 from undermine.model.codec import read_columns
 from undermine.model.columns import Columns
@@ -150,7 +150,7 @@ def card_of(
 ) -> Card:
     """The card of a finding. A brief card leaves out everything that needs the run's folder."""
     view, problems = (None, []) if brief else _first_view(store, finding, rows)
-    verdict = finding.main_verdict
+    verdict = own_verdict(finding)
     run = view.record.id if view else 0
     receipts = view.receipts if view else ()
     columns = columns_of(run_dir(store, run)) if view else Columns.of(())
@@ -374,10 +374,10 @@ def _receipt_rows(view: RunView, receipts: Sequence[Receipt]) -> Iterator[Receip
 
 
 def _verdict_rows(finding: Finding) -> Iterator[VerdictRow]:
-    main = finding.main_verdict
+    own = own_verdict(finding)
     failing = [verdict for verdict in finding.verdicts if verdict.answer == "fail"]
     for verdict in failing[:_VERDICTS_MAX]:
-        evidence = () if verdict is main else clean_lines(verdict.evidence, 12)
+        evidence = () if verdict is own else clean_lines(verdict.evidence, 12)
         yield VerdictRow(verdict.checker or "checker", clip(verdict.text or verdict.symptom, 400), evidence)
 
 

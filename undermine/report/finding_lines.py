@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from undermine.findings.explaining import window_words
+from undermine.findings.explaining import own_verdict, window_words
 from undermine.findings.titles import title_words
 from undermine.model.finding import Finding
 from undermine.model.predictions.candidate import why
@@ -52,7 +52,7 @@ def finding_lines(
         yield "also by", f"{variant.plan.words(variant.lasted)} ({count(variant.runs, 'run')})"
     if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:
         yield "also by", f"faults at {count(more, 'other place')}"
-    if verdict := finding.main_verdict:
+    if verdict := own_verdict(finding):
         yield from (("evidence", line) for line in verdict.evidence[-evidence_max:])
 
 

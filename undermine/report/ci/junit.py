@@ -10,6 +10,7 @@ import io
 from typing import IO
 from xml.etree import ElementTree as ET
 
+from undermine.findings.explaining import own_verdict
 from undermine.model.finding import Finding
 from undermine.report.ci.results import NAME_MAX, Results, fails, name_of, title_of, why_not
 from undermine.report.text import clip, count
@@ -55,7 +56,7 @@ def _add_finding(suite: ET.Element, results: Results, finding: Finding) -> None:
     case.set("file", clip(place.file, NAME_MAX))
     case.set("line", str(place.line))
     if fails(finding):
-        verdict = finding.main_verdict
+        verdict = own_verdict(finding)
         kind = clip(verdict.checker if verdict else "", 100) or "undermine"
         failure = ET.SubElement(case, "failure", message=title_of(finding), type=kind)
         failure.text = f"{finding.id} {title_of(finding)}\n{results.text(finding)}\n"

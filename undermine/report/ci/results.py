@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from undermine.analysis.coverage import Reached
+from undermine.findings.explaining import own_verdict
 from undermine.model.finding import Finding
 from undermine.report.finding_lines import doubt_words, finding_lines
 from undermine.report.text import clean, clip, one_line
@@ -86,7 +87,9 @@ def fails(finding: Finding) -> bool:
 
 
 def title_of(finding: Finding) -> str:
-    return clip(finding.title or finding.name, NAME_MAX)
+    """The text of the verdict with the finding's symptom."""
+    own = own_verdict(finding)
+    return clip((own.text if own else finding.title) or finding.name, NAME_MAX)
 
 
 def name_of(finding: Finding) -> str:
