@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 
 import pytest
@@ -9,7 +10,8 @@ from granary_hunts import Hunt
 
 from undermine.api.hunting import HuntResult
 
-pytestmark = [pytest.mark.first, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.first, pytest.mark.timeout(1500)]
+CAMPAIGNS_MAX = 3
 HUNT = Hunt("fcatch", "keys,job", "crash", benign_runs=0)
 
 
@@ -21,8 +23,11 @@ def test_it_finds_both_time_of_fault_bugs(tmp_path: pathlib.Path) -> None:
         permitted = [title for title, why in reasons.items() if "['permitted']" in why]
         return any("no leader" in title for title in waits) and any("job" in title for title in permitted)
 
-    is_found, result = HUNT.run_until(found, tmp_path, "", runs_max=15)
-    assert is_found, [(each.title, each.reasons) for each in result.believed]
+    # On a busy machine, a store may report before the master waits for it. Such a run says nothing about the prediction, but a
+    # campaign tries it only once. Another campaign can find the bug.
+    hunts = (HUNT.run_until(found, tmp_path / str(number), "", runs_max=10) for number in range(CAMPAIGNS_MAX))
+    missed = list(itertools.takewhile(lambda hunt: not hunt[0], hunts))
+    assert len(missed) < CAMPAIGNS_MAX, [[each.title for each in result.believed] for _, result in missed]
 
 
 def test_it_finds_neither_once_they_are_fixed(tmp_path: pathlib.Path) -> None:
