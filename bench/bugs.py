@@ -49,7 +49,7 @@ def main() -> int:
             listener=print_news,
         )
         labels = [label for label in read_labels(HERE / "bench" / "triage.toml") if label.target == "granary"]
-        found = {finding.id: mended_by(home, finding, labels) for finding in result.believed}
+        found = {finding.id: fixed_by(home, finding, labels) for finding in result.believed}
     for finding in result.findings:
         show(finding, result, found.get(finding.id))
     bugs = [bug for bugs in found.values() for bug in bugs]
@@ -109,7 +109,7 @@ def show(finding: Finding, result: api.HuntResult, fixes: tuple[str, ...] | None
     print(f"   goes away with: {'(not reported)' if fixes is None else ', '.join(fixes) or 'no fix'}", flush=True)
 
 
-def mended_by(home: Path, finding: Finding, labels: list[Label]) -> tuple[str, ...]:
+def fixed_by(home: Path, finding: Finding, labels: list[Label]) -> tuple[str, ...]:
     """The fix that the finding's label names, if it does not recur with it; else all fixes with which it does not recur. A fix
     may also remove the moment that the plan names."""
     likely = next((label.cause for label in labels if matches(label, finding)), "")

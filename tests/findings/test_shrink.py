@@ -14,7 +14,7 @@ from undermine.findings.confirm import Attempt, Rate
 from undermine.findings.shrink import DURATION_MIN_S, Shrunk, Workload, reductions, shrunk, worth_it
 from undermine.model.faults import Crash, Delay, Error, Fault, Partition, Pause, Reboot
 from undermine.model.finding import LandedRun, Landing
-from undermine.model.plan import At, Plan, Step, Then, Work, final_at
+from undermine.model.plan import At, Lasted, Plan, Step, Then, Work, final_at
 from undermine.model.rounds import RoundKind
 from undermine.model.run import Symptom
 from undermine.testing import point
@@ -97,6 +97,28 @@ def needs(check: Callable[[list[Fault]], bool]) -> World:
 )
 def test_a_fault_becomes_smaller(fault: Fault, smaller: list[Fault]) -> None:
     assert [faults_of(plan) for plan in reductions(plan_of(fault))] == [[each] for each in smaller]
+
+
+@pytest.mark.parametrize(
+    ("lasted_s", "first"), [(3.4, 4.7), (0.1, 1.2), (20.0, 75.0), (299.0, 75.0)], ids=["4.7", "1.2", "a quarter", "all of it"]
+)
+def test_time_that_a_delay_never_used_is_left_out_at_once(lasted_s: float, first: float) -> None:
+    plan = plan_of(Crash(), Delay(300.0))
+    shorter = [faults_of(smaller)[1] for smaller in reductions(plan, {1: lasted_s}) if len(smaller.steps) == 2]
+    assert shorter == [*dict.fromkeys([Delay(first), Delay(75.0), Delay(150.0)])]
+
+
+def test_the_real_durations_are_those_of_the_smallest_plan_so_far() -> None:
+    plan = plan_of(Delay(300.0))
+    counted = msgspec.structs.replace(run_of(plan, OWN), lasted=(Lasted(0, 30.0),))
+    attempt = msgspec.structs.replace(confirmed(plan), counted=(counted,))
+    asked = shrunk(attempt, 3, lambda _: (), lambda _: True).todo
+    assert asked
+    assert faults_of(asked) == [Delay(75.0)]
+    made = [msgspec.structs.replace(run_of(asked, OWN), lasted=(Lasted(0, 1.0),))] * 3
+    again = shrunk(attempt, 3, lambda one: made if one == asked else (), lambda _: True).todo
+    assert again
+    assert faults_of(again) == [Delay(1.2)], "these runs were shorter"
 
 
 def test_steps_are_left_out_first() -> None:

@@ -22,14 +22,16 @@ Reductions keep these rules. A new one must keep them too:
    without the faults must pass.
 8. **Everything follows from stored runs.** So a hunt that is killed continues here, and repeats no run.
 
-Steps come first, because without a step every later run is shorter and every reduction of that step is saved. The workload comes
-last: it has the most reductions. Once it is smaller, the faults stay as they are, since the window is searched with them.
+Steps come first, because without a step every later run is shorter and every reduction of that step is saved. A delay or pause
+first loses the time that it never used, in one reduction. The workload comes last: it has the most reductions. Once it is
+smaller, the faults stay as they are, since the window is searched with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -96,7 +98,8 @@ def shrunk(
     misses_max = wanted * (rate.tries - rate.hits) // rate.tries
     while True:
         todo: Plan | None = None
-        for smaller in chain(() if smallest.work else reductions(smallest), less_work(smallest, workload)):
+        lasted = _lasted(made(smallest) or (attempt.first, *attempt.counted))
+        for smaller in chain(() if smallest.work else reductions(smallest, lasted), less_work(smallest, workload)):
             less = smaller.work != smallest.work
             if attempt.last_control is not None and not _keeps_first_steps(smaller, smallest):
                 continue  # later moments exist only because of the first fault
@@ -139,14 +142,23 @@ def _fired_there(run: LandedRun, first: LandedRun) -> bool:
     return all(point in there for _, point in as_planned(run.landed, run.plan))
 
 
-def reductions(plan: Plan) -> Iterator[Plan]:
-    """The plans that are smaller by one reduction, the most useful ones first."""
+def _lasted(runs: Sequence[LandedRun]) -> dict[int, float]:
+    """By step: how long its delay or pause lasted at most."""
+    found: dict[int, float] = {}
+    for lasted in (lasted for run in runs for lasted in run.lasted):
+        found[lasted.step] = max(found.get(lasted.step, 0.0), lasted.target_s)
+    return found
+
+
+def reductions(plan: Plan, lasted: Mapping[int, float] = MappingProxyType({})) -> Iterator[Plan]:
+    """The plans that are smaller by one reduction, the most useful ones first. `lasted`: how long the delays and pauses of steps
+    lasted. Most end before their time, since the clients have finished or make no progress."""
     if len(plan.steps) > 1:
         for number in range(len(plan.steps)):
             yield _with_steps(plan, _without(plan.steps, number))
     for reduce in (_fewer_nodes, _smaller_scopes, _shorter):
         for number, step in enumerate(plan.steps):
-            for fault in reduce(step.fault):
+            for fault in reduce(step.fault, lasted.get(number, 0.0)):
                 smaller = msgspec.structs.replace(step, fault=fault)
                 yield _with_steps(plan, (*plan.steps[:number], smaller, *plan.steps[number + 1 :]))
 
@@ -183,7 +195,7 @@ def _without(steps: tuple[Step, ...], number: int) -> tuple[Step, ...]:
     return (*steps[:number], *rest)
 
 
-def _fewer_nodes(fault: Injection) -> Iterator[Injection]:
+def _fewer_nodes(fault: Injection, _: float) -> Iterator[Injection]:
     for field in ("nodes", "others"):
         nodes: tuple[str, ...] = getattr(fault, field, ())
         if len(nodes) > 1:
@@ -191,17 +203,22 @@ def _fewer_nodes(fault: Injection) -> Iterator[Injection]:
                 yield _changed(fault, field, tuple(node for node in nodes if node != left_out))
 
 
-def _smaller_scopes(fault: Injection) -> Iterator[Injection]:
+def _smaller_scopes(fault: Injection, _: float) -> Iterator[Injection]:
     if isinstance(fault, Error):
         for scope in _SCOPES.get(fault.scope, ()):
             if scope != "file" or fault.error == "EIO":  # a single file is never full
                 yield _changed(fault, "scope", scope)
 
 
-def _shorter(fault: Injection) -> Iterator[Injection]:
+def _shorter(fault: Injection, lasted_s: float) -> Iterator[Injection]:
     for field in msgspec.structs.fields(fault):
         seconds = getattr(fault, field.name)
         if field.name.endswith("_s") and isinstance(seconds, float | int):
+            enough = seconds
+            while lasted_s and enough / _SHORTER[0] > max(lasted_s, DURATION_MIN_S):
+                enough /= _SHORTER[0]  # this changes nothing yet
+            if enough < seconds / _SHORTER[0]:
+                yield _changed(fault, field.name, float(f"{enough:.2g}"))
             for part in _SHORTER:
                 if seconds / part >= DURATION_MIN_S:
                     yield _changed(fault, field.name, float(f"{seconds / part:.2g}"))
