@@ -120,6 +120,13 @@ def test_the_title_tells_the_node_with_the_symptom_from_others_of_its_role(ended
     assert explained(found, record_of(found, hit)).title == title
 
 
+def test_the_node_with_the_symptom_comes_first() -> None:
+    found = finding(Step(At(phase_point(REST)), Crash(("n1", "n2"))), symptom="store ends", text="n2 ended by itself")
+    assert explained(found, record_of(found, "n1", "n2")).title == (
+        "Store ends if it and another store are killed while the cluster is at rest"
+    )
+
+
 def test_a_title_names_roles_and_the_sentence_names_nodes() -> None:
     to_peer, to_master = at("msg.send", "vote peer:n1"), at("msg.send", "vote peer:m1")
     assert told(Drop(), At(to_peer), "n2") == (
@@ -146,6 +153,17 @@ def test_a_fault_in_a_state_names_the_state_and_its_end() -> None:
     said = explained(found, noticed)
     assert said.title == "Put lost if a store is cut off when n1.status is LEFT"
     assert said.sentence.startswith("n2 was cut off from all others when n1.status is LEFT, until file.write d/epoch at ")
+
+
+def test_nodes_that_took_each_others_place_have_the_names_of_the_run() -> None:
+    state = When((Compare("n1.status", "==", "LEFT"),))
+    found = finding(Step(state, Partition(("n1",)), alike=(("n1", "n2"),)), symptom="store is back", text="n2 is back")
+    names = {"n1": "n2", "n2": "n1"}
+    run = msgspec.structs.replace(found.plan, steps=tuple(step.renamed(names) for step in found.plan.steps))
+    shown = msgspec.structs.replace(record_of(found, "n2"), plan=run, exchanged=names)
+    said = explained(found, shown)
+    assert said.sentence == "n2 was cut off from all others when n2.status is LEFT; then: n2 is back"
+    assert said.title == "Store is back if it is cut off when n2.status is LEFT"
 
 
 def test_the_operation_before_is_named_if_the_plan_knows_it() -> None:

@@ -147,6 +147,8 @@ def explained(
     """The finding in words. `record` is that of the run that shows it best, if it can be read. `line_of` returns the source line
     of a call site, if that is found, and `frames_of` the functions that lead to a point."""
     plan = finding.smallest or finding.plan
+    if record and record.exchanged:  # the verdict has the names of the run
+        plan = msgspec.structs.replace(plan, steps=tuple(step.renamed(record.exchanged) for step in plan.steps))
     symptom, colon, more = _unmasked(finding.symptom).partition(": ")
     own = own_verdict(finding)
     story = _Story(plan, finding.window, record, frames_of, symptom.partition(" ")[0], own.text.partition(" ")[0] if own else "")
@@ -277,7 +279,7 @@ class _Story:
         """`the master and 2 stores`, `all nodes`"""
         if len(nodes) > 1 and {*nodes} == {*self._roles}:
             return "all nodes"
-        words = {self._role(node): self._roles.get(node, "") for node in nodes}
+        words = {self._role(node): self._roles.get(node, "") for node in sorted(nodes, key=lambda node: node != self._subject)}
         counts = Counter(map(self._role, nodes))
         return _listed([f"{counts[word]} {role}s" if counts[word] > 1 else word for word, role in words.items()])
 
