@@ -77,13 +77,16 @@ FAINT = """(() => {
 def test_hostile_texts_do_nothing_and_everything_can_be_read(report: str, tmp_path: Path) -> None:
     with browsing(report, tmp_path / "profile") as shown:
         page = opened(shown)
-        for width, scheme in itertools.product((1400, 400), ("light", "dark")):
+        for width, scheme in itertools.product((1400, 360), ("light", "dark")):
             page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
             page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
             page.frames()
             assert page.ask(f"matchMedia('(prefers-color-scheme: {scheme})').matches && innerWidth === {width}")
             assert page.ask(FAINT) == [], (width, scheme)
             assert page.ask("document.documentElement.scrollWidth <= innerWidth"), "only tables and code scroll sideways"
+            styles = "[...document.querySelectorAll('table.source li, table.source .mark')].map((box) => getComputedStyle(box))"
+            kinds = page.ask(f"[...new Set({styles}.map((style) => style.display + ' ' + style.whiteSpace))].sort()")
+            assert kinds == ["list-item normal", "table-cell normal"], "notes wrap, and marks fill their cells"
         assert not page.errors
         assert page.ask("document.querySelectorAll('img, iframe, object, embed, form, body script ~ script').length") == 0
         page.ask("document.querySelector('.sentence').style.color = '#555'")
