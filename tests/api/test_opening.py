@@ -43,3 +43,12 @@ def test_another_speed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"run\.speed was added"):
         opening.refuse_changes(store, load(tmp_path))
     store.close()
+
+
+def test_the_source_is_found_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report shows the source beside the configuration, even if it is written from another folder than the hunt's."""
+    (tmp_path / "undermine.toml").write_text(TOML)
+    monkeypatch.chdir(tmp_path)
+    identity = opening.identity(load(Path("undermine.toml")))
+    monkeypatch.chdir("/")
+    assert Path(identity["config"]) == tmp_path / "undermine.toml"

@@ -4,6 +4,7 @@ campaign must choose its variables first."""
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -100,7 +101,7 @@ def identity(config: Config) -> dict[str, Any]:
         "significant": config.significant(),
         "isolation": choose(config.run.isolation).mode,
         "python": platform.python_version(),
-        "config": config.path,
+        "config": config.path and os.path.abspath(config.path),  # a report may be written from another folder
         "name": config.campaign.name,
     }
 
