@@ -641,6 +641,17 @@ def test_the_sentence(findings: list[Finding], words: str) -> None:
     assert head.sentence(findings, RAN) == words
 
 
+def test_having_found_nothing_is_not_good_news_while_the_hunt_runs(tmp_path: Path) -> None:
+    made = CampaignMaker(tmp_path / "c")
+    what = plan(Crash(), WHERE)
+    made.run("random", what, made=record(0, what, [Receipt(0, "s2", "crash", at_s(1))]), verdicts=[Verdict.ok()])
+    rows = made.store.run_rows()
+    ended, running = (head.head_of(made.store, rows, [], running=running) for running in (False, True))
+    made.close()
+    assert (ended.mood, ended.sentence.split(" in ")[0]) == ("good", "Nothing found")
+    assert (running.mood, running.sentence.split(" in ")[0]) == ("none", "Nothing found yet")
+
+
 def test_certain_before_worst_before_frequent() -> None:
     hang, exits = (finding(verdicts=(failing(checker=c),), tries=5, hits=5) for c in ("hang", "exits"))
     lost, flaky = finding(tries=5, hits=5), finding(tries=5, hits=1)

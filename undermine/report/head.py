@@ -33,7 +33,8 @@ class Head:
     warning: str = ""
 
 
-def head_of(store: CampaignStore, rows: Sequence[Row], findings: Sequence[Finding]) -> Head:
+def head_of(store: CampaignStore, rows: Sequence[Row], findings: Sequence[Finding], *, running: bool = False) -> Head:
+    """The head. While the campaign is `running`, having found nothing isn't good news yet."""
     identity = store.meta("identity") or {}
     begun = min((row["started"] for row in rows), default=None)
     return Head(
@@ -42,17 +43,17 @@ def head_of(store: CampaignStore, rows: Sequence[Row], findings: Sequence[Findin
         date=time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(begun)).strip() if begun else "not started",
         version=str(dig(identity, "version") or "unknown"),
         seed=_shown(dig(identity, "significant", "hunt", "seed")),
-        sentence=sentence(findings, rows),
-        mood=_mood(findings, rows),
+        sentence=sentence(findings, rows, running=running),
+        mood=_mood(findings, rows, running=running),
         facts=tuple(_facts(rows)),
         warning=_flakiness(store),
     )
 
 
-def _mood(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
+def _mood(findings: Sequence[Finding], rows: Sequence[Row], *, running: bool) -> str:
     if any(finding.believed for finding in findings):
         return "bad"
-    return "good" if not findings and any(map(with_fault, rows)) else "none"
+    return "good" if not (findings or running) and any(map(with_fault, rows)) else "none"
 
 
 def _flakiness(store: CampaignStore) -> str:
@@ -81,7 +82,7 @@ def _system_name(config: str, folder: Path) -> str:
     return folder.name
 
 
-def sentence(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
+def sentence(findings: Sequence[Finding], rows: Sequence[Row], *, running: bool = False) -> str:
     """The result of the campaign in one plain sentence."""
     if not rows:
         return "No run has finished yet."
@@ -90,7 +91,8 @@ def sentence(findings: Sequence[Finding], rows: Sequence[Row]) -> str:
     if not findings:
         if not fired:
             return f"No fault has fired in {count(len(rows), 'run')}, so this says nothing about the system yet."
-        return f"Nothing found in {count(len(rows), 'run')}, {fired:,} of them with a fault that fired."
+        found = "Nothing found yet" if running else "Nothing found"
+        return f"{found} in {count(len(rows), 'run')}, {fired:,} of them with a fault that fired."
     head = f"{count(len(believed), 'bug')}, {_how_sure(believed)}" if believed else "No confirmed bug"
     return "; ".join([head, *_doubts(findings)]) + "."
 

@@ -70,7 +70,7 @@ def render(store: CampaignStore, band: Markup = Markup(), scripts: Sequence[str]
     return env.get_template("page.html").render(
         **look(env, ("style.css", "spacetime.css"), ("copy.js", "spacetime.js", *scripts)),
         band=band,
-        head=head_of(store, rows, findings),
+        head=head_of(store, rows, findings, running=bool(band)),
         contents=[(f.id, titles[f.id], *certainty_of(f)) for f in shown],
         cards=[card for finding, card in zip(shown, cards, strict=True) if not _is_dropped(finding)],
         dropped=[card for finding, card in zip(shown, cards, strict=True) if _is_dropped(finding)],
