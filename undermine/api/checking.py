@@ -64,7 +64,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     user: str = ""
     """The user that nodes run as; "" for the user of the tool."""
     unstable: tuple[str, ...] = ()
-    """Some of the points that not every fault-free run showed."""
+    """Some of the points that not every fault-free run showed. Points that differ only in their callers are one text."""
     baseline: Baseline = Baseline()
     """The baseline that was learnt from the fault-free runs."""
     notes: list[tuple[str, list[int]]] = []
@@ -140,7 +140,7 @@ def check(config: Config, listener: Listener = silent, *, prove: bool = False, s
             problems=last.trace.problems,
             isolation=last.record.isolation,
             user=engine.user,
-            unstable=tuple(str(seen.point) for seen in points if seen.runs < runs)[:_UNSTABLE_SHOWN],
+            unstable=tuple(dict.fromkeys(str(seen.point) for seen in points if seen.runs < runs))[:_UNSTABLE_SHOWN],
             baseline=usual,
             notes=store.notes(),
             health=health_of(config, last),
