@@ -63,6 +63,8 @@ WriteBaselineOption = Annotated[
 def refuse_places(junit_file: Path | None, sarif_file: Path | None) -> None:
     """Raise a `UserError` before a long hunt if a file cannot be written after it."""
     for option, file in (("--junit", junit_file), ("--sarif", sarif_file)):
+        if file and not file.parent.exists():
+            raise UserError(f"{option} {file}: the folder {file.parent} does not exist; create it, or choose another place")
         if file and (file.is_dir() or not os.access(file.parent, os.W_OK)):
             raise UserError(f"{option} {file}: no file can be written there; choose another place")
 
