@@ -126,7 +126,6 @@ def _hunt(item: pytest.Item, wanted: Wanted, config: Config) -> Result:
     from undermine import api
     from undermine.cli.coverage import coverage_words
     from undermine.cli.options import later_options, seconds_of
-    from undermine.report.ci.results import title_of
     from undermine.report.html import write_report
     from undermine.report.text import count
 
@@ -150,7 +149,7 @@ def _hunt(item: pytest.Item, wanted: Wanted, config: Config) -> Result:
         files = api.results(config, folder.name, options=later_options(Path(config.path), folder.name))
         lines = [f"undermine: {count(len(result.believed), 'finding')} in {runs}; report: {page}"]
         for finding in result.believed:
-            lines += ["", f"{finding.id} {title_of(finding)}", files.text(finding)]
+            lines += ["", f"{finding.id} {files.title(finding)}", files.text(finding)]
     return Result(hunt=result, problem="\n".join(lines))
 
 

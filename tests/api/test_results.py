@@ -83,6 +83,7 @@ def test_a_finding_is_at_the_source_line_of_its_fault(config: Config, where: Eve
     results = api.results(config)
     assert results.sites["F1"] == Site(function, place)
     assert results.place(results.findings[0]) == (place or Place("undermine.toml"))
+    assert results.title(results.findings[0]) == results.explanations["F1"].title
 
 
 def test_results_name_the_system_and_the_campaign(config: Config, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from undermine.program.repository.files import line_of
 from undermine.program.repository.sources import Sources
 from undermine.report import data
 from undermine.report.ci.results import Place, Results, Site
+from undermine.report.explain.story import explanations_of
 from undermine.report.head import head_of
 from undermine.store.campaign_dirs import campaign_dir, open_store
 from undermine.store.database import CampaignStore
@@ -40,6 +41,7 @@ def results(config: Config, campaign: str = "", baseline: Path | None = None, op
             findings=tuple(data.ranked(found)),
             home=places.home,
             sites={finding.id: places.site(finding) for finding in found},
+            explanations=explanations_of(store, found),
             seconds={finding.id: took.get(shown_by(finding), 0.0) for finding in found},
             strategies={name: share.runs for name, share in coverage.by_strategy.items()},
             notes=store.notes(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undermine.findings.explaining import Explanation
 from undermine.model.faults import Crash
 from undermine.model.finding import Finding, Realism
 from undermine.model.plan import At, Plan, Step
@@ -13,6 +14,9 @@ from undermine.testing import point
 
 HOSTILE = "%0A,: \u202e \x1b[2J\x1b]0;x\x07\x00\ud800\ufffe]]><x>&\r\n::error file=x::owned\n##[error]x | `a` [l](http://x) @a"
 """A text of a target that means something to a terminal, to XML, to GitHub and to Markdown."""
+
+
+TOLD = {"F1": Explanation("Acknowledged put lost if a node is killed", "n1 was killed; then: k1 is gone")}
 
 
 def finding(number: int = 1, **more: Any) -> Finding:
@@ -57,6 +61,7 @@ def results(*findings: Finding, **more: Any) -> Results:
         "findings": findings,
         "home": Place("undermine.toml"),
         "sites": {"F1": Site("app:write", Place("src/app.py", 42)), "F9": Site(f"{HOSTILE}:f", Place(HOSTILE, 7))},
+        "explanations": {"F9": Explanation(HOSTILE, HOSTILE, HOSTILE)},
         "strategies": {"sieve": 4, "random": 2},
         "notes": [("worker ends and is started again", [3, 8])],
         "version": "0.1.0",

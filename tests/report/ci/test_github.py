@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ci_samples import HOSTILE, every_kind, finding, hostile, results
+from ci_samples import HOSTILE, TOLD, every_kind, finding, hostile, results
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +17,14 @@ def test_a_failing_finding_is_an_error_at_its_line() -> None:
         "::error file=src/app.py,line=42,title=F1%3A acknowledged put lost::k1 was acknowledged and is gone — "
         "crash before file.write data at app:write#1 on n1 (reproduced 3/3, 0/3 without the fault)"
     )
+
+
+def test_titles_and_what_happened_are_those_of_explanations() -> None:
+    explained = results(finding(), explanations=TOLD)
+    (line,) = github.commands(explained)
+    assert "::Acknowledged put lost if a node is killed — crash before" in line
+    assert "title=F1%3A acknowledged put lost::" in line, "its name stays the same in each hunt"
+    assert "    happened  n1 was killed; then: k1 is gone\n" in github.summary(explained)
 
 
 def test_a_suspicion_is_a_warning_and_others_are_not_annotated() -> None:

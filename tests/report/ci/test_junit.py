@@ -6,7 +6,7 @@ import io
 import re
 from xml.etree import ElementTree as ET
 
-from ci_samples import HOSTILE, every_kind, finding, hostile, results
+from ci_samples import HOSTILE, TOLD, every_kind, finding, hostile, results
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +35,13 @@ def test_a_reported_finding_fails_with_its_evidence() -> None:
         assert part in (failure.text or "")
     assert (case.attrib["file"], case.attrib["line"]) == ("src/app.py", "42")
     assert case.attrib["classname"] == "undermine.granary.findings"
+
+
+def test_a_failure_says_what_happened() -> None:
+    failure = cases(written(results(finding(), explanations=TOLD)))["acknowledged put lost"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "Acknowledged put lost if a node is killed"
+    assert "happened  n1 was killed; then: k1 is gone" in (failure.text or "")
 
 
 def test_a_test_case_keeps_its_name_if_the_finding_gets_another_number() -> None:

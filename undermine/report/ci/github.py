@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from html import escape
 
 from undermine.model.finding import Finding
-from undermine.report.ci.results import Results, name_of, title_of, why_not
+from undermine.report.ci.results import Results, name_of, why_not
 from undermine.report.finding_lines import rate_words
 from undermine.report.text import clip, count
 
@@ -30,7 +30,7 @@ def commands(results: Results) -> Iterator[str]:
     for finding in failing[:ANNOTATIONS_MAX]:
         place = results.place(finding)
         title = clip(f"{finding.id}: {name_of(finding)}", _CELL_MAX)
-        message = clip(f"{title_of(finding)} — {finding.plan.words(finding.lasted)} ({rate_words(finding)})", _MESSAGE_MAX)
+        message = clip(f"{results.title(finding)} — {finding.plan.words(finding.lasted)} ({rate_words(finding)})", _MESSAGE_MAX)
         kind = "warning" if finding.undecided else "error"
         where = f"file={_property(place.file)},line={place.line},title={_property(title)}"
         yield f"::{kind} {where}::{_data(message)}"
@@ -64,7 +64,7 @@ def summary(results: Results) -> str:
     if (more := len(failing) - ROWS_MAX) > 0:
         lines += [f"… and {count(more, 'more finding')}", ""]
     for finding in failing[:3]:
-        lines += ["<details>", f"<summary>{escape(f'{finding.id} {title_of(finding)}')}</summary>", ""]
+        lines += ["<details>", f"<summary>{escape(f'{finding.id} {results.title(finding)}')}</summary>", ""]
         lines += [f"    {line}" for line in results.text(finding).splitlines()]
         lines += ["", "</details>", ""]
     others = [(finding, why_not(finding)) for finding in results.findings if finding not in failing]

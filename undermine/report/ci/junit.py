@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from undermine.findings.explaining import own_verdict
 from undermine.model.finding import Finding
-from undermine.report.ci.results import NAME_MAX, Results, fails, name_of, title_of, why_not
+from undermine.report.ci.results import NAME_MAX, Results, fails, name_of, why_not
 from undermine.report.text import clip, count
 
 
@@ -58,11 +58,11 @@ def _add_finding(suite: ET.Element, results: Results, finding: Finding) -> None:
     if fails(finding):
         verdict = own_verdict(finding)
         kind = clip(verdict.checker if verdict else "", 100) or "undermine"
-        failure = ET.SubElement(case, "failure", message=title_of(finding), type=kind)
-        failure.text = f"{finding.id} {title_of(finding)}\n{results.text(finding)}\n"
+        failure = ET.SubElement(case, "failure", message=results.title(finding), type=kind)
+        failure.text = f"{finding.id} {results.title(finding)}\n{results.text(finding)}\n"
     else:
         ET.SubElement(case, "skipped", message=why_not(finding))
-        ET.SubElement(case, "system-out").text = f"{finding.id} {title_of(finding)}\n{results.text(finding)}\n"
+        ET.SubElement(case, "system-out").text = f"{finding.id} {results.title(finding)}\n{results.text(finding)}\n"
 
 
 def _case(suite: ET.Element, results: Results, part: str, name: str, seconds: float = 0.0) -> ET.Element:

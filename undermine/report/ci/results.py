@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from undermine.analysis.coverage import Reached
-from undermine.findings.explaining import own_verdict
+from undermine.findings.explaining import Explanation, own_verdict
 from undermine.model.finding import Finding
 from undermine.report.finding_lines import doubt_words, finding_lines
 from undermine.report.text import clean, clip, one_line
@@ -44,6 +44,8 @@ class Results(msgspec.Struct, frozen=True):
     """The place of findings without a source line: the configuration."""
     sites: dict[str, Site] = {}
     """By finding id."""
+    explanations: dict[str, Explanation] = {}
+    """By finding id: what happened, in words."""
     seconds: dict[str, float] = {}
     """By finding id: how long the run takes that shows it best."""
     strategies: dict[str, int] = {}
@@ -72,24 +74,27 @@ class Results(msgspec.Struct, frozen=True):
         """The source line to show the finding at."""
         return self.site(finding).place or self.home
 
+    def title(self, finding: Finding) -> str:
+        """The title that a maintainer would give the issue; without one, the text of the verdict with the finding's symptom."""
+        if explanation := self.explanations.get(finding.id):
+            return clip(explanation.title, NAME_MAX)
+        own = own_verdict(finding)
+        return clip((own.text if own else finding.title) or finding.name, NAME_MAX)
+
     def replay_command(self, finding: Finding) -> str:
         return f"undermine replay {finding.id}{self.options}"
 
     def text(self, finding: Finding) -> str:
         """The finding in lines of cleaned text, with the command that replays it."""
-        lines = [*finding_lines(finding, evidence_max=_EVIDENCE_LINES_MAX), ("replay", self.replay_command(finding))]
+        explanation = self.explanations.get(finding.id)
+        lines = [("happened", explanation.sentence)] if explanation else []
+        lines += [*finding_lines(finding, evidence_max=_EVIDENCE_LINES_MAX), ("replay", self.replay_command(finding))]
         return clean("\n".join(f"{name:<9} {one_line(text, _LINE_MAX)}" for name, text in lines), _TEXT_MAX)
 
 
 def fails(finding: Finding) -> bool:
     """Is it reported as a bug, or still to be confirmed?"""
     return finding.believed or finding.undecided
-
-
-def title_of(finding: Finding) -> str:
-    """The text of the verdict with the finding's symptom."""
-    own = own_verdict(finding)
-    return clip((own.text if own else finding.title) or finding.name, NAME_MAX)
 
 
 def name_of(finding: Finding) -> str:

@@ -16,7 +16,7 @@ from undermine.checkers.compose import rank_of
 from undermine.findings.grouping.groups import template
 from undermine.model.finding import Finding
 from undermine.model.run import Rank
-from undermine.report.ci.results import NAME_MAX, Place, Results, name_of, title_of
+from undermine.report.ci.results import NAME_MAX, Place, Results, name_of
 from undermine.report.text import clip
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -87,7 +87,7 @@ def _result(results: Results, finding: Finding, rule: int) -> dict[str, Any]:
         "ruleId": _rule_id(finding),
         "ruleIndex": rule,
         "level": _level(_rank(finding)),
-        "message": {"text": f"{title_of(finding)}\n\n{results.text(finding)}"},
+        "message": {"text": f"{results.title(finding)}\n\n{results.text(finding)}"},
         "locations": [_location(results, finding)],
         "partialFingerprints": {FINGERPRINT: fingerprint(finding)},
         "occurrenceCount": max(1, len(finding.runs)),
