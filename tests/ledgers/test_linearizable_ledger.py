@@ -138,9 +138,15 @@ def test_the_smallest_part_is_drawn_as_a_time_line() -> None:
         "c1  put 1    |---|                      0.000 s to 0.001 s",
         "c1  put 2            |---|              0.002 s to 0.004 s",
         "c2  get → 1                  |---|      0.005 s to 0.008 s",
-        "get → 1 by c2 does not fit a state of 2",
+        "get → 1 by c2 does not fit: before it, the state is 2",
     )
     assert KEYED(story.view).operations == (0, 1, 3)
+
+
+def test_an_item_that_is_not_there_is_named() -> None:
+    story = Story().add("enqueue", item=1).add("dequeue", value=1).add("dequeue", value=1)
+    (*_, why) = ledgers.linearizable(ledgers.queue())(story.view).evidence
+    assert re.fullmatch(r"dequeue → 1 by .* does not fit: before it, the state is empty", why)
 
 
 def test_a_long_history_is_reduced_to_what_is_wrong() -> None:

@@ -70,7 +70,8 @@ def _why(part: Part, model: Model) -> list[str]:
     found = search(part.spans, model, part.initial, time.monotonic() + _SEARCH_S)
     if found.explained is not False or found.last is None:
         return []
-    states = [_show(state) for state in found.states if state is not ANYTHING]
+    states = ["empty" if state in ((), frozenset()) else _show(state) for state in found.states if state is not ANYTHING]
     if not states:
         return []
-    return [f"{described(found.last)} by {word(found.last.op.client)} does not fit a state of {' or '.join(states)}"]
+    misfit = f"{described(found.last)} by {word(found.last.op.client)}"
+    return [f"{misfit} does not fit: before it, the state is {' or '.join(states)}"]
