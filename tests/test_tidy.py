@@ -46,6 +46,7 @@ ROOMS = (
     "deployments",
     "userland",
     "run",
+    "fleet",
     "campaign",
     "plugins",
     "api",

@@ -24,6 +24,7 @@ from undermine.exchange import bundle, evidence, unpacking
 from undermine.exchange import manifest as manifests
 from undermine.exchange.evidence import Seen
 from undermine.exchange.manifest import FORMAT, Manifest
+from undermine.exchange.safe_zip import ZipLimits
 from undermine.model.errors import UserError
 from undermine.model.faults import Crash
 from undermine.model.finding import Finding, ShownSymptom
@@ -334,21 +335,20 @@ def test_a_member_that_does_not_belong_there_is_refused(
 
 
 def test_too_many_or_too_large_files_are_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "_MEMBERS_MAX", 20)
+    monkeypatch.setattr(unpacking, "_LIMITS", ZipLimits(members=20))
     many = forged(made, *((f"project/{number}", b"") for number in range(20)))
     with pytest.raises(UserError, match="28 files, more than 20"):
         unpacking.unpack(many, tmp_path / "there")
-    monkeypatch.setattr(unpacking, "_TOTAL_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(unpacking, "_LIMITS", ZipLimits(total_bytes=1 << 20))
     with pytest.raises(UserError, match="larger than 1 MiB in total"):
         unpacking.unpack(forged(made, *((f"project/{n}", bytes(1 << 18)) for n in range(5))), tmp_path / "there")
-    monkeypatch.setattr(unpacking, "_MEMBER_BYTES_MAX", 1 << 10)
+    monkeypatch.setattr(unpacking, "_LIMITS", ZipLimits(member_bytes=1 << 10))
     with pytest.raises(UserError, match="is larger than 0 MiB"):
         unpacking.unpack(forged(made, ("project/bomb", bytes(1 << 11))), tmp_path / "there")
     assert not (tmp_path / "there").exists()
 
 
 def test_a_huge_list_of_members_is_not_read(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "_DIRECTORY_BYTES_MAX", 2000)
     assert unpacking.read_manifest(made)
     monkeypatch.setattr(zipfile, "ZipFile", None)
     large = bytearray(made.read_bytes())

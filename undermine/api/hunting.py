@@ -25,6 +25,9 @@ from undermine.model.finding import Finding
 from undermine.protocols import Strategy
 from undermine.store.campaign_dirs import campaign_dir, new_campaign_dir, open_store, point_latest
 
+BATCH = 64
+"""The number of plans that a strategy is asked for at a time on a cluster, whatever the number of its workers."""
+
 
 class HuntResult(msgspec.Struct, frozen=True):
     """The content of the campaign store after a session."""
@@ -63,6 +66,7 @@ def hunt(
     runs_max: int | None = None,
     seed: int | None = None,
     jobs: int | None = None,
+    scheduler: str = "",
     resume: bool = False,
     accept_changes: bool = False,
     baseline: Path | str | None = None,
@@ -74,31 +78,42 @@ def hunt(
 
     `strategies` has names of strategies, or strategy objects of the calling script. Findings in the file `baseline` are known:
     they are suppressed. With `changed_since`, faults in functions that changed since that git commit are tried first.
+
+    With a `scheduler` (its address, or its scheduler file), plans run on the workers of a Dask cluster. Then `jobs` is the most
+    runs that each worker has at a time.
     """
     config = config if isinstance(config, Config) else load(Path(config), params or {})
     begun = time.monotonic()
     chosen = plugins.strategies(config, strategies)
-    choose(config.run.isolation)  # raises before a folder is created for a campaign that cannot run
+    if not scheduler:
+        choose(config.run.isolation)  # raises before a folder is created for a campaign that cannot run
     known = Path(baseline) if baseline else None
     suppressions.matcher(config, today(), known)  # raises before a process is started
     changed = changes.changed_since(config, changed_since) if changed_since else None
-    build_agents(config, listener)
+    if not scheduler:
+        build_agents(config, listener)
     folder = campaign_dir(config) if resume else new_campaign_dir(config)
     seed = _first_seed(folder) if seed is None and resume else seed
     if seed is not None:
         config = msgspec.structs.replace(config, hunt=msgspec.structs.replace(config.hunt, seed=seed))
-    if resume and not accept_changes:
+    if resume and not accept_changes and not scheduler:
         with open_store(folder) as store:
             refuse_changes(store, config)
     limits = Limits(
         budget_s=config.hunt.budget if budget_s is None else budget_s,
         runs_max=config.hunt.max_runs if runs_max is None else runs_max,
         jobs=jobs or config.hunt.jobs_for(os.cpu_count() or 1),
-        batch=config.hunt.batch,
+        batch=config.hunt.batch or (BATCH if scheduler else 0),
     )
-    with opened(config, folder, chosen, listener, survey=True, baseline=known, changed=changed) as (campaign, store, _):
+    session = opened(
+        config, folder, chosen, listener, survey=True, baseline=known, changed=changed,
+        scheduler=scheduler, jobs=jobs or config.hunt.jobs,
+    )  # fmt: skip
+    with session as (campaign, store, engine):
+        if resume and not accept_changes:  # what the workers are is known only now
+            refuse_changes(store, config, engine.isolation)
         campaign.refuse_unusable()  # raises before it becomes the latest campaign
-        store.set_meta("identity", {**identity(config), "seed_said": seed})
+        store.set_meta("identity", {**identity(config, engine.isolation), "seed_said": seed})
         point_latest(config, folder)
         listener(Notice("campaign", f"campaign {folder.name}", {"folder": str(folder)}))
         campaign.run(limits)

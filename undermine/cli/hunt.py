@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,14 @@ from undermine.report.html import write_report
 from undermine.report.text import count
 from undermine.web.serving import serving
 
+
+class Engines(StrEnum):
+    """The engines that run plans."""
+
+    LOCAL = "local"
+    DASK = "dask"
+
+
 DEMO_JOBS = 2
 DEMO_SHRINK_S = 20.0
 """For the smallest plan and the window of the first finding: nobody waits long for a demonstration."""
@@ -72,8 +81,20 @@ def hunt(
         int | None, typer.Option(min=0, help="Seed of the workload and the strategies.", show_default=False)
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Number of runs at a time.", show_default=False)
+        int | None,
+        typer.Option(min=1, max=64, help="Number of runs at a time; with `--engine dask`, of each worker.", show_default=False),
     ] = None,
+    engine: Annotated[
+        Engines, typer.Option(help="Where to run: on this machine, or on the workers of a Dask cluster.")
+    ] = Engines.LOCAL,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="With `--engine dask`: the address of the scheduler, or its scheduler file.",
+            metavar="ADDRESS",
+            show_default=False,
+        ),
+    ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Continue the latest campaign.")] = False,
     accept_changes: Annotated[
         bool,
@@ -114,11 +135,13 @@ def hunt(
     - `undermine hunt --resume`
     - `undermine hunt --budget 10m --changed-since origin/main`
     - `undermine hunt --budget 1h --web`
+    - `undermine hunt --engine dask --scheduler tcp://lab1:8786`
     - `undermine hunt --baseline known.toml --junit junit.xml --sarif undermine.sarif --fail-under 50`
     """
     loaded = load_config(config, params)
     budget_s = seconds_of("--budget", budget, "10m") if budget else loaded.hunt.budget
     refuse_places(junit, sarif)
+    _refuse_engine(engine, scheduler)
     github_too = github_wanted(github)
     with quiet_for(github_too, json):
         with (
@@ -133,6 +156,7 @@ def hunt(
                 runs_max=max_runs,
                 seed=seed,
                 jobs=jobs,
+                scheduler=scheduler,
                 resume=resume,
                 accept_changes=accept_changes,
                 baseline=baseline,
@@ -145,6 +169,13 @@ def hunt(
         results = api.results(loaded, campaign, baseline, later_options(config, campaign))
         write_outputs(results, junit, sarif, github_too, json)
     return exit_code(bool(result.believed), result.coverage, fail_under)
+
+
+def _refuse_engine(engine: Engines, scheduler: str) -> None:
+    if engine is Engines.DASK and not scheduler:
+        raise UserError("`--engine dask` needs the address of the scheduler: add --scheduler tcp://HOST:8786")
+    if engine is Engines.LOCAL and scheduler:
+        raise UserError("`--scheduler` is for another engine: add --engine dask, or leave it out")
 
 
 def demo(

@@ -27,6 +27,7 @@ from undermine.web.status import RECENT_S, rate_words, time_words
 
 _LINES = (
     "building",
+    "workers",
     "page",
     "done",
     "broken",

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import stat
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,13 @@ import msgspec
 
 import undermine
 from undermine.config.schema import Config, changes
-from undermine.exchange import evidence
+from undermine.exchange import evidence, safe_zip
 from undermine.exchange.evidence import Seen
 from undermine.exchange.git import ask
 from undermine.exchange.manifest import FORMAT, MANIFEST, PROJECT, Manifest, here
 from undermine.exchange.project_files import collect
 from undermine.exchange.unpacking import is_bundle
 from undermine.model.errors import UserError
-
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -80,16 +76,8 @@ def _zip(output: Path, members: Mapping[str, bytes], executable: Iterable[str]) 
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     runs = {f"{PROJECT}/{name}" for name in executable}
     try:
-        with (
-            open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w+b") as stream,
-            zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
-        ):
-            for name, data in members.items():
-                info = zipfile.ZipInfo(name, _EPOCH)
-                info.create_system = 3
-                info.compress_type = zipfile.ZIP_DEFLATED
-                info.external_attr = (stat.S_IFREG | (0o755 if name in runs else 0o644)) << 16
-                archive.writestr(info, data)
+        with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w+b") as stream:
+            safe_zip.write(stream, members, runs)
         temporary.replace(output)
     except OSError as error:
         raise UserError(f"{output} cannot be written: {error.strerror}") from None

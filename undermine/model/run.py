@@ -323,6 +323,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     """By node of the stored plan: the node that took its place, if it is another one."""
     tries: int = 1
     """The number of this try: in all tries before it, the plan did not fire."""
+    worker: str = ""
+    """The worker of a cluster that ran it; "" for the tool's own machine."""
 
     @property
     def speed(self) -> int:

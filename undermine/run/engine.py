@@ -20,6 +20,7 @@ from undermine.analysis.contents import Contents
 from undermine.config.schema import Config
 from undermine.deployments.guardian_client.client import GuardianClient
 from undermine.deployments.guardian_client.link import tool_identity
+from undermine.deployments.isolation import choose
 from undermine.deployments.node_probes import markers
 from undermine.model.baseline import Agreements
 from undermine.model.errors import UserError
@@ -77,6 +78,10 @@ class Engine(Protocol):
     @property
     def user(self) -> str:
         """The user that nodes run as; "" for the user of the tool."""
+
+    @property
+    def isolation(self) -> str:
+        """How nodes are isolated from each other: `namespaces` or `ports`."""
 
     @property
     def declared(self) -> Mapping[str, list[Any]]:
@@ -188,6 +193,10 @@ class LocalEngine(UserFunctions):
     @property
     def user(self) -> str:
         return str(self.runner.accounts)
+
+    @property
+    def isolation(self) -> str:
+        return choose(self.config.run.isolation).mode
 
     def places(self, jobs: int) -> int:
         return jobs
