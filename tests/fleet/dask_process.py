@@ -1,4 +1,4 @@
-"""A real Dask cluster in processes of its own: a scheduler with workers that a test may stop and kill. Also the program of it."""
+"""A real Dask cluster in processes of its own: a scheduler with workers that a test may stop and kill."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class DaskProcess:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         with open(folder / "cluster.log", "ab") as log:
+            program = Path(__file__).with_name("dask_program.py")
             self.process = subprocess.Popen(
-                [sys.executable, __file__, str(workers), str(folder)],
+                [sys.executable, str(program), str(workers), str(folder)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
             )  # fmt: skip
         assert self.process.stdout is not None
@@ -69,17 +70,3 @@ def alive_of(session: int) -> list[int]:
                 if int(fields[3]) == session and fields[0] != "Z":
                     found.append(int(name))
     return found
-
-
-def main() -> None:
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        n_workers=int(sys.argv[1]), threads_per_worker=1, dashboard_address=None, memory_limit=0, local_directory=sys.argv[2]
-    ) as cluster:
-        print(json.dumps({"scheduler": cluster.scheduler_address}), flush=True)
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

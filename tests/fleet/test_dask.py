@@ -39,6 +39,7 @@ def test_a_hunt_on_two_workers_finds_the_bug_and_leaves_nothing_behind(cluster: 
     assert {record.worker.rpartition("/")[2] for record in records} == {"0", "1"}
     with sqlite3.connect(project.results / "latest" / "campaign.db") as db:
         assert db.execute("SELECT COUNT(*) FROM runs WHERE state != 'done' OR status = 'broken'").fetchone() == (0,)
+    assert '<th scope="col">Worker</th>' in (project.results / "latest" / "report.html").read_text()
     assert not list(cluster.folder.rglob("record.json")), "the workers keep no run"
     again = project.run(*hunt, "--resume")
     assert again.returncode == 1, again.stdout + again.stderr

@@ -17,8 +17,11 @@ from undermine.campaign.loop import Campaign
 from undermine.fleet.cluster import SchedulerGone
 from undermine.fleet.engine import FleetEngine, open_fleet
 from undermine.model.faults import NETWORK_PARTITION, POWER_LOSS, Crash
+from undermine.model.finding import Finding
 from undermine.model.plan import At, Plan, Step
 from undermine.model.run import Conditions
+from undermine.report.card import control_of
+from undermine.report.finding_lines import finding_lines
 from undermine.store.database import CampaignStore
 from undermine.strategies.exhaustive import Exhaustive
 from undermine.strategies.random import Random
@@ -115,7 +118,7 @@ def test_the_engine_can_what_any_worker_can_and_such_plans_go_there(tmp_path: Pa
     cluster = FakeCluster(FakeWorker("a"), FakeWorker("b", ready=able), FakeWorker("c"))
     with engine_on(tmp_path, cluster) as engine:
         assert engine.runner.features == {POWER_LOSS}
-        assert engine.runner.lacking_devices == {"disk": "", "network": "no network here"}
+        assert engine.runner.lacking_devices == {"disk": "", "network": "no"}
         for number in range(3):
             engine.runner.execute(tmp_path / f"slow{number}", number, Plan(), None, Conditions(slow_s=1.0))
     assert [len(worker.orders) for worker in cluster.there.values()] == [0, 3, 0]
@@ -136,8 +139,49 @@ def test_re_runs_have_their_worker_to_themselves(tmp_path: Path) -> None:
         hunt(engine, store, Scripted("a", 1), hurts)
     orders = [order for worker in cluster.there.values() for order in worker.orders]
     alone = {order.plan.strategy for order in orders if order.alone}
-    assert alone == {"confirm", "control"}
+    assert alone == {"confirm", "control", "worker"}
     assert {order.plan.strategy for order in orders if not order.alone} >= {"a", "baseline"}
+
+
+def found_on(
+    folder: Path, workers: int, fails_on: tuple[str, ...], fires_on: str = "w"
+) -> tuple[Finding, list[tuple[str, str]]]:
+    """The finding of a hunt in which runs fail on these workers, and the purpose and the worker of each run."""
+    cluster = FakeCluster(*(FakeWorker(f"w{number}") for number in range(workers)))
+    for worker in cluster.there.values():
+        worker.runner.fires = worker.machine.name.startswith(fires_on)
+    checker = Says(lambda run: "it breaks" if hurts(run.plan) and run.record.worker in fails_on else "")
+    with engine_on(folder, cluster) as engine, stored(folder) as store:
+        (finding,) = Campaign(engine, store, [Scripted("a", 3)], [checker], lambda news: None).run(LIMITS)
+        return finding, [(row["strategy"] or row["kind"].value, row["worker"]) for row in store.run_rows()]
+
+
+def test_re_runs_are_made_where_the_plan_failed_and_once_elsewhere(tmp_path: Path) -> None:
+    finding, runs = found_on(tmp_path, 3, ("w0", "w1", "w2"))
+    home = finding.shown_on[0]
+    assert [worker for kind, worker in runs if kind in ("confirm", "control")] == [home] * 4
+    (elsewhere,) = [worker for kind, worker in runs if kind == "worker"]
+    assert elsewhere != home
+    assert finding.rate == "2/2, 0/2 without the fault"
+    assert finding.worker_words == f"{home}, {elsewhere} show it"
+
+
+def test_a_finding_that_only_one_worker_shows_says_so(tmp_path: Path) -> None:
+    finding, runs = found_on(tmp_path, 2, ("w1",))
+    assert finding.confirmed
+    assert finding.worker_words == "only w1 shows it; on w0 the same plan passed"
+    assert [worker for kind, worker in runs if kind == "worker"] == ["w0"]
+    assert ("workers", finding.worker_words) in list(finding_lines(finding))
+    assert finding.worker_words in control_of(finding)
+
+
+def test_one_worker_or_one_that_cannot_fire_proves_nothing_about_others(tmp_path: Path) -> None:
+    finding, runs = found_on(tmp_path / "one", 1, ("w0",))
+    assert finding.worker_words == ""
+    assert "worker" not in [kind for kind, _ in runs]
+    finding, runs = found_on(tmp_path / "two", 2, ("w1",), fires_on="w1")
+    assert finding.worker_words == ""
+    assert [worker for kind, worker in runs if kind == "worker"] == ["w0", "w0"], "the faults fired on neither try"
 
 
 def test_a_hunt_whose_scheduler_ends_continues_with_another_one(tmp_path: Path) -> None:

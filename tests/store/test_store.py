@@ -653,6 +653,10 @@ def without_columns_of_6(db: sqlite3.Connection) -> None:
     db.execute("DROP INDEX runs_of_slots")
 
 
+def without_columns_of_8(db: sqlite3.Connection) -> None:
+    db.execute("ALTER TABLE runs DROP COLUMN worker")
+
+
 def as_version(folder: Path, version: int) -> None:
     """Give a campaign the tables that an earlier version of the schema had."""
     with contextlib.closing(sqlite3.connect(folder / "campaign.db", isolation_level=None)) as db:
@@ -666,6 +670,7 @@ def as_version(folder: Path, version: int) -> None:
             db.execute("ALTER TABLE runs DROP COLUMN slow_ops")
         without_columns_of_6(db)
         without_columns_of_7(db)
+        without_columns_of_8(db)
         db.execute(f"PRAGMA user_version={version}")
 
 
@@ -700,6 +705,7 @@ def test_the_landings_of_a_campaign_that_did_not_count_occurrences_are_readable(
     store.close()
     with contextlib.closing(sqlite3.connect(store.folder / "campaign.db", isolation_level=None)) as db:
         without_columns_of_7(db)
+        without_columns_of_8(db)
         db.execute("PRAGMA user_version=6")
     (tried,) = CampaignStore(store.folder).tried(())
     assert tried.landed == (LandedStep(crash.steps[0], A, serving=True, numbers=()),)

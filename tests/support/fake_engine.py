@@ -181,6 +181,7 @@ class FakeEngine:
         self.runner = FakeRunner()
         self.declared: dict[str, list] = {"filters": [], "clusters": []}
         self.aborted = False
+        self.workers: tuple[str, ...] = ()
 
     def user_checks(self, folder: Path) -> list[Verdict]:
         return []

@@ -10,6 +10,9 @@ The story of `Confirming.run`, for each symptom that is still undecided:
    tried.
 4. If one fails, its control is run as often: the same moments without the faults. If a control fails, the symptom is flaky.
 
+If the hunt has several workers, all of this runs on the one that showed the symptom. `Confirming.compare_workers` then runs the
+plan on another one.
+
 Afterwards, `Confirming.compare` runs the fault of one confirmed finding at the moment of another one with the same symptom
 (`findings/comparing.py`). `Confirming.shrink` runs other plans of the findings that fail too rarely, then smaller plans
 (`findings/shrink.py`), and the fault of each smallest plan at other moments (`findings/bounds.py`).
@@ -51,6 +54,10 @@ from undermine.store.rundir import RunDir, load_record
 
 _SEARCHES = {RoundKind.SHRINK: ("shrinking", "shrunk"), RoundKind.BOUNDS: ("bounding", "bounded")}
 """By kind of round: the kinds of the notices before each run, and at the end."""
+
+
+_MOVED_MAX = 2
+"""How often the plan of a finding is run on other workers until one run counts."""
 
 
 class Confirming:
@@ -97,7 +104,7 @@ class Confirming:
         while todo := self._next_comparison(suspected):
             one, other = todo.fault_of.finding, todo.moment_of.finding
             self._tell("comparing", f"{todo.plan}, as for {one.id}", other, round=RoundKind.COMPARE.value)
-            self._run(RoundKind.COMPARE, todo.plan)
+            self._run(RoundKind.COMPARE, todo.plan, suspected, other.name)
             suspected = self._suspicions()
             for gone, kept in permutations((one, other)):
                 if not _named(suspected, gone.name):
@@ -111,6 +118,24 @@ class Confirming:
             if run.kind is RoundKind.COMPARE:
                 made.setdefault(run.plan_id, []).append(run)
         return next_comparison(confirmed, lambda plan: made.get(plan.id, ()), self._config.node_roles)
+
+    def compare_workers(self) -> tuple[Finding, ...]:
+        """Run the plan of each confirmed finding on another worker than the one that showed it, if there are several; return all
+        findings. One run decides, unless its faults fire elsewhere."""
+        suspected = self._suspicions()
+        for name in [each.finding.name for each in suspected]:
+            while (
+                (suspicion := _named(suspected, name))
+                and self._is_confirmed(suspicion)
+                and (attempt := best(suspicion.attempts)).moved < _MOVED_MAX
+                and len({*attempt.shown_on, *attempt.passed_on}) == 1
+                and (others := set(self._engine.workers) - {attempt.first.worker})
+            ):
+                what = f"on one of {len(others)} other worker(s)"
+                self._tell("comparing", what, suspicion.finding, round=RoundKind.WORKER.value)
+                self._run_at(RoundKind.WORKER, attempt.plan, "", attempt.first.worker)
+                suspected = self._suspicions()
+        return self._store_findings(suspected)
 
     def _is_confirmed(self, suspicion: Suspicion) -> bool:
         """Is it decided, and a bug?"""
@@ -147,7 +172,7 @@ class Confirming:
             begun = False
             while (suspicion := _named(suspected, name)) and (todo := next_plan(suspicion)) and time.monotonic() < end_s:
                 self._tell(searching, f"trying {todo}", suspicion.finding, round=kind.value)
-                self._run(kind, todo)
+                self._run(kind, todo, suspected, name)
                 begun, suspected = True, self._suspicions()
             if begun:
                 self._store_findings(suspected)  # for a report that is written meanwhile
@@ -237,9 +262,13 @@ class Confirming:
 
     def _finding(self, suspicion: Suspicion) -> Finding:
         """The finding, with the reasons of strategies, its smallest plan, and whether re-runs are still to come."""
-        reasons = self._store.reasons(best(suspicion.attempts).first.run)
+        attempt = best(suspicion.attempts)
         finding = msgspec.structs.replace(
-            suspicion.finding, undecided=self._next_rerun(suspicion) is not None, reasons=reasons
+            suspicion.finding,
+            undecided=self._next_rerun(suspicion) is not None,
+            reasons=self._store.reasons(attempt.first.run),
+            shown_on=attempt.shown_on,
+            passed_on=attempt.passed_on,
         )
         finding = msgspec.structs.replace(finding, window=self._bounded(suspicion).window)
         reduced = self._shrunk(suspicion)
@@ -276,18 +305,23 @@ class Confirming:
         finding = suspicion.finding
         if kind is RoundKind.REALISM and attempt.probe:
             self._tell("confirming", "with a slow device", finding, round=kind.value)
-            self._run(kind, attempt.probe)
+            self._run_at(kind, attempt.probe, attempt.first.worker)
             return
         plan, rate = (attempt.plan, attempt.again) if kind is RoundKind.CONFIRM else attempt.next_control
         number, of = rate.tries + 1, max(self._config.hunt.confirm, rate.tries + 1)
         without = "without the last fault" if attempt.last_control else "without the fault"
         what = f"{'confirming' if kind is RoundKind.CONFIRM else without} {number}/{of}"
         self._tell("confirming", what, finding, round=kind.value, number=number, of=of, hits=rate.hits)
-        self._run(kind, plan)
+        self._run_at(kind, plan, attempt.first.worker)
 
-    def _run(self, kind: RoundKind, plan: Plan) -> None:
+    def _run(self, kind: RoundKind, plan: Plan, suspected: Sequence[Suspicion], name: str) -> None:
+        """Run a plan on the worker that showed the finding with this name first."""
+        suspicion = _named(suspected, name)
+        self._run_at(kind, plan, best(suspicion.attempts).first.worker if suspicion else "")
+
+    def _run_at(self, kind: RoundKind, plan: Plan, at: str, not_at: str = "") -> None:
         slots = self._store.write_round_of(kind, [msgspec.structs.replace(plan, strategy=kind.value)])
-        self._plan_runner.run_alone(slots)
+        self._plan_runner.run_alone(slots, at, not_at)
 
     def _next_rerun(self, suspicion: Suspicion, *, reliable: bool = False) -> tuple[Attempt, Rerun] | None:
         """The next re-run that the suspicion needs, also to find a reliable plan, if wanted; None if it is decided."""

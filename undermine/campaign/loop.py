@@ -15,6 +15,7 @@ The story of `Campaign.run`:
    the long wait fails k of n times, the same moments without the fault 0 of n times. This may use a share of the budget.
 8. Group the failing runs into findings, one for each symptom. Stop when the budget or the number of runs is used up, or no
    strategy proposes a plan. Then confirm the suspicions that wait, however long it takes.
+   Run the plan of each confirmed finding on another worker, if there are several: perhaps only one machine shows it.
 9. Join confirmed findings that have one cause (`findings/comparing.py`), and reduce their plans (`findings/shrink.py`) for at
    most `hunt.shrink_s`.
 """
@@ -158,6 +159,7 @@ class Campaign:
             self._run_some(slots, limits, allowance)
             exhausted -= {each.name for each in self._strategies if isinstance(each, Follows) and each.follows}
         self.confirming.catch_up()
+        self.confirming.compare_workers()
         self.confirming.compare()
         return self.confirming.shrink()
 

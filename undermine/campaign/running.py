@@ -177,20 +177,23 @@ class PlanRunner:
         """The nodes that died in a run, each with the time."""
         return [(exited.node, exited.t_ns) for exited in load_record(RunDir(self.folder(run_id))).exits]
 
-    def run_alone(self, slots: Sequence[Slot]) -> list[JudgedRun]:
-        """Run a round one plan at a time, without regard to the limits of the session."""
+    def run_alone(self, slots: Sequence[Slot], at: str = "", not_at: str = "") -> list[JudgedRun]:
+        """Run a round one plan at a time, without regard to the limits of the session. `at` and `not_at` are as in
+        `Conditions`."""
         begun = time.monotonic()
-        results = [self.run_slot(slot) for slot in slots]
+        results = [self.run_slot(slot, at=at, not_at=not_at) for slot in slots]
         self._store.finish_round(slots[0].round_index, time.monotonic() - begun)
         return results
 
-    def run_slot(self, slot: Slot, *, alone: bool = True, after: int = 0) -> JudgedRun:
+    def run_slot(
+        self, slot: Slot, *, alone: bool = True, after: int = 0, at: str = "", not_at: str = ""
+    ) -> JudgedRun:
         """Run one plan until a run counts, at most three times; `after` is the number of earlier attempts.
 
         A noisy run is repeated here only if no other run is under way (`alone`); otherwise the caller repeats it later.
         """
         for attempt in range(after + 1, ATTEMPTS_MAX + 1):
-            judged = self._run_once(slot, attempt)
+            judged = self._run_once(slot, attempt, at, not_at)
             if judged.status != "broken":
                 break
             self.tell("broken", f"run {judged.run} broke: {judged.reason}", run=judged.run)
@@ -200,14 +203,15 @@ class PlanRunner:
                 break
         return judged
 
-    def _run_once(self, slot: Slot, attempt: int) -> JudgedRun:
+    def _run_once(self, slot: Slot, attempt: int, at: str, not_at: str) -> JudgedRun:
         capabilities = self._store.meta("capabilities")
         run_id = self._store.begin_run(slot)
         folder = self.folder(run_id)
         last = attempt == ATTEMPTS_MAX
         self.tell("run", str(slot.plan), run=run_id, strategy=slot.label, round=slot.kind.value)
+        conditions = msgspec.structs.replace(self._conditions(slot), at=at, not_at=not_at)
         view = self._engine.runner.execute(
-            folder, run_id, slot.plan, capabilities if slot.plan.steps else None, self._conditions(slot)
+            folder, run_id, slot.plan, capabilities if slot.plan.steps else None, conditions
         )
         begun = time.monotonic()
         verdicts = self._judge(view, folder)

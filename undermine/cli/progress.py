@@ -134,6 +134,8 @@ class Board:
         self._now: dict[int, tuple[float, str]] = {}
         """By run: when it began, and its words."""
         self._page = ""
+        self._workers = ""
+        """How many workers a cluster has, and how many runs they have at a time."""
         self._warnings: list[str] = []
         self.coverage = Reached()
 
@@ -150,6 +152,8 @@ class Board:
             self._now[run] = time.monotonic(), printable(news.text)
         elif news.kind == "campaign":
             self._budget_begun = time.monotonic()
+        elif news.kind == "workers":
+            self._workers = printable(news.text)
         elif news.kind == "page":
             self._page = printable(news.text)
         elif news.kind == "run":
@@ -186,6 +190,8 @@ class Board:
         if self.coverage.runs:
             rows.append(Text(coverage_words(self.coverage), style="dim"))
         rows += [Text(text, style="yellow") for text in self._warnings]
+        if self._workers:
+            rows.append(Text(self._workers, style="dim"))
         if self._page:
             rows.append(Text(self._page, overflow="fold"))
         now = ((duration(time.monotonic() - begun), text) for begun, text in list(self._now.values())[:4])

@@ -62,6 +62,12 @@ class Attempt(msgspec.Struct, frozen=True):
     realism: Realism = Realism()
     probe: Plan | None = None
     """The plan that must still be run with a slow device."""
+    shown_on: tuple[str, ...] = ()
+    """The workers on which the plan failed; none if runs have no worker."""
+    passed_on: tuple[str, ...] = ()
+    """The other workers on which it fired at the same points."""
+    moved: int = 0
+    """How often it was run on another worker on purpose."""
 
     @property
     def plan(self) -> Plan:
@@ -104,6 +110,10 @@ class Reruns:
         shown = tuple(filter(shows, counted))
         failed = sum(map(shows, held))
         realism, probe = self._realism(first) if not failed else (Realism(), None)
+        moved = [run for run in self._made.get((RoundKind.WORKER, first.plan_id), []) if run.run > first.run]
+        alike = [run for run in moved if fired_alike(run, first) and (shows(run) or lasted_alike(run, first))]
+        shown_on = _workers((first, *shown, *filter(shows, alike)))
+        passed_on = [worker for worker in _workers((*counted, *alike)) if worker not in shown_on]
         return Attempt(
             first,
             Rate(len(counted), len(shown), len(again) - len(counted)),
@@ -113,6 +123,9 @@ class Reruns:
             shown,
             realism,
             probe,
+            shown_on,
+            tuple(passed_on),
+            len(moved),
         )
 
     def smaller(self, plan: Plan) -> Sequence[LandedRun]:
@@ -150,6 +163,10 @@ class Reruns:
                 if measured.ops and not measured.todo:
                     found[operation] = measured
         return found
+
+
+def _workers(runs: Iterable[LandedRun]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(run.worker for run in runs if run.worker))
 
 
 def fired_alike(run: LandedRun, first: LandedRun) -> bool:

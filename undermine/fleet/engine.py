@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class FleetRunner:
         alone = bool(conditions.patience_s or conditions.slow_s)
         known = {node: tuple(names) for node, names in capabilities.items()} if capabilities is not None else None
         order = Order(self._campaign, run_id, plan, known, conditions, self.contents, self.agreements, alone)
-        need = Need(self._can(plan, known, conditions), alone)
+        need = Need(self._can(plan, known, conditions), alone, conditions.at, conditions.not_at)
         why = ""
         for _ in range(LOST_MAX):
             with self._roster.seat(need) as member:
@@ -125,7 +125,7 @@ def _lacking(ready: list[Ready]) -> dict[str, str]:
     """For each device, why all of them lack it; "" if one of them doesn't."""
     names = dict.fromkeys(name for each in ready for name in each.lacking_devices)
     found = {name: [each.lacking_devices.get(name, "") for each in ready] for name in names}
-    return {name: "" if "" in whys else whys[0] for name, whys in found.items()}
+    return {name: min(whys) for name, whys in found.items()}
 
 
 def limit_s(config: Config, conditions: Conditions) -> float:
@@ -150,6 +150,10 @@ class FleetEngine(UserFunctions):
     @property
     def isolation(self) -> str:
         return self._roster.isolation
+
+    @property
+    def workers(self) -> Collection[str]:
+        return self._roster.names
 
     def places(self, jobs: int) -> int:
         """The number of runs that may be under way now: what the workers carry, as far as that is known."""

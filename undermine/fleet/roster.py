@@ -122,7 +122,10 @@ class Roster:
             self.kind = min(kinds, key=lambda kind: (-kinds[kind], kind), default=None)
         self._watcher.start()
         self._tell("building", f"{len(present)} worker(s) prepare the project")
-        refused = list(self._pool.map(lambda address: self._enrol(address, machines[address]), present))
+        prepared = dict(zip(present, self._pool.map(self._prepare, present, machines.values()), strict=True))
+        isolations = Counter(each.isolation for each in prepared.values() if isinstance(each, Ready) and not each.cannot)
+        self.isolation = min(isolations, key=lambda name: (-isolations[name], name), default="")
+        refused = [self._admit(address, machines[address], prepared[address]) for address in present]
         if not self._members:
             raise UserError(f"no worker can run this project: {'; '.join(dict.fromkeys(refused))}")
 
@@ -133,34 +136,36 @@ class Roster:
         except (WorkerLost, msgspec.DecodeError) as error:
             return f"worker {address} does not answer as Undermine does; install the same version there ({error})"
 
-    def _enrol(self, address: str, machine: Machine | str) -> str:
-        """Let a worker prepare the project, and take part; return why it cannot, or ""."""
+    def _prepare(self, address: str, machine: Machine | str) -> Ready | str:
+        """Let a worker prepare the project; return what it can do, or why it cannot take part."""
+        if isinstance(machine, str):
+            return machine
+        if self.kind and (differs := machine.kind.differences(self.kind)):
+            return f"worker {machine.name} takes no part: it has {differs}"
         try:
-            why = machine if isinstance(machine, str) else self._join(address, machine)
+            return decode(self._ask(address, "prepare", encode(self._bundle.project), _PREPARE_S, self._bundle.files), Ready)
         except SchedulerGone as error:
             self._end(error)
             return str(error)
-        except WorkerLost as error:
+        except (WorkerLost, msgspec.DecodeError) as error:
             with self._changed:
                 self._known.discard(address)  # it is asked again if it is still there
-            return f"worker {address} was lost while it prepared the project ({error})"
-        if why:
-            self._tell("warning", why)
-        return why
+            return f"worker {machine.name} was lost while it prepared the project ({error})"
 
-    def _join(self, address: str, machine: Machine) -> str:
-        if self.kind and (differs := machine.kind.differences(self.kind)):
-            return f"worker {machine.name} takes no part: it has {differs}"
-        ready = decode(self._ask(address, "prepare", encode(self._bundle.project), _PREPARE_S, self._bundle.files), Ready)
-        if ready.cannot:
-            return f"worker {machine.name} takes no part: {ready.cannot}"
+    def _admit(self, address: str, machine: Machine | str, ready: Ready | str) -> str:
+        """Let a worker take part; return why it cannot, or ""."""
+        why = ready if isinstance(ready, str) else ready.cannot and f"worker {_name(machine)} takes no part: {ready.cannot}"
+        if isinstance(ready, Ready) and not why and ready.isolation != self.isolation:
+            apart = f"it isolates nodes by {ready.isolation}, others by {self.isolation}"
+            why = f"worker {_name(machine)} takes no part: {apart}"
+        if why or isinstance(machine, str) or isinstance(ready, str):
+            self._tell("warning", why)
+            return why
         with self._changed:
-            self.isolation = self.isolation or ready.isolation
-            if ready.isolation != self.isolation:
-                return f"worker {machine.name} takes no part: it isolates nodes by {ready.isolation}, others by {self.isolation}"
-            tempo = Tempo(self._most or machine.cores, 1000 * self._late_s_max)
-            self._members[address] = Member(address, machine, ready, tempo)
-            self._changed.notify_all()
+            if address in self._known:
+                tempo = Tempo(self._most or machine.cores, 1000 * self._late_s_max)
+                self._members[address] = Member(address, machine, ready, tempo)
+                self._changed.notify_all()
         self._tell_workers()
         return ""
 
@@ -214,7 +219,8 @@ class Roster:
             self._pool.submit(self._greet, address)
 
     def _greet(self, address: str) -> None:
-        self._enrol(address, self._look(address))
+        machine = self._look(address)
+        self._admit(address, machine, self._prepare(address, machine))
 
     def lose(self, member: Member, why: str) -> None:
         """A worker takes part no more. Its runs are made elsewhere, or by itself when it has prepared the project again."""
@@ -332,6 +338,10 @@ class Roster:
             for call in left:
                 with contextlib.suppress(WorkerLost):
                     call.result(max(0.1, end - time.monotonic()))
+
+
+def _name(machine: Machine | str) -> str:
+    return machine.name if isinstance(machine, Machine) else machine
 
 
 def _fitting(need: Need, members: Collection[Member]) -> list[Member]:

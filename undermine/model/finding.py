@@ -35,6 +35,8 @@ class LandedRun(msgspec.Struct, frozen=True):
     kind: RoundKind = RoundKind.STRATEGY
     lasted: tuple[Lasted, ...] = ()
     """How long its delays and pauses really lasted."""
+    worker: str = ""
+    """The worker of a cluster that ran it; "" for the tool's own machine."""
 
 
 def landings(record: RunRecord) -> tuple[Landing, ...]:
@@ -208,6 +210,10 @@ class Finding(msgspec.Struct, frozen=True):
     """How often it failed, such as `3/3`."""
     window: Window | None = None
     """The moments at which its fault does the same harm; None if they are not known, or if the fault hits one operation."""
+    shown_on: tuple[str, ...] = ()
+    """The workers on which its plan failed; none if the hunt ran on one machine."""
+    passed_on: tuple[str, ...] = ()
+    """The workers on which its plan never failed, though its faults fired at the same points."""
     undecided: bool = False
     """Must more re-runs be made before it is known whether it is a bug?"""
 
@@ -223,6 +229,14 @@ class Finding(msgspec.Struct, frozen=True):
             return self.when
         verb = "has" if len(self.like) == 1 else "have"
         return f"{self.when} ({' and '.join(self.like)} {verb} the same symptom, and perhaps the same cause)"
+
+    @property
+    def worker_words(self) -> str:
+        """The workers that show it, and those that don't; "" without a comparison of workers."""
+        shown, passed = ", ".join(self.shown_on), ", ".join(self.passed_on)
+        if len(self.shown_on) == 1:
+            return f"only {shown} shows it; on {passed} the same plan passed" if passed else ""
+        return f"{shown} show it" + (f"; on {passed} the same plan passed" if passed else "") if shown else ""
 
     @property
     def main_verdict(self) -> Verdict | None:

@@ -28,13 +28,15 @@ class RoundKind(StrEnum):
     """Smaller plans for a confirmed finding."""
     BOUNDS = "bounds"
     """The fault of a confirmed finding at other moments, to find the bounds of its window."""
+    WORKER = "worker"
+    """The plan of a confirmed finding on another worker."""
     REPLAY = "replay"
     """Plans that a user ran again. They do not count for the campaign's findings."""
 
 
 RERUNS = (RoundKind.CONFIRM, RoundKind.CONTROL, RoundKind.REALISM)
 """The rounds that decide about a suspicion."""
-SEQUELS = (RoundKind.COMPARE, RoundKind.SHRINK, RoundKind.BOUNDS)
+SEQUELS = (RoundKind.COMPARE, RoundKind.SHRINK, RoundKind.BOUNDS, RoundKind.WORKER)
 """The rounds that follow a confirmation. Their runs begin no finding."""
 REPEATS = (*RERUNS, *SEQUELS)
 """The rounds that run the plans of findings again, whole, in part or with another fault."""

@@ -114,6 +114,10 @@ class Conditions(msgspec.Struct, frozen=True):
     """From each hold that replaces a delay until healing, the device below is slower by these seconds."""
     speed: int = 1
     """How much faster than true time the clocks of nodes and clients run. A plan names seconds of their time."""
+    at: str = ""
+    """The worker that runs it, if the hunt has several and this one is still there."""
+    not_at: str = ""
+    """A worker that does not run it, if there is another one."""
     sabotage: Sabotage = ""
     """The defect that the tool causes without a receipt, to show that checkers can fail."""
 

@@ -244,7 +244,7 @@ def control_of(finding: Finding) -> str:
         parts.append("no control")
     if finding.elsewhere:
         parts.append(f"{count(finding.elsewhere, 're-run')} in which the fault did not fire at that point")
-    return "; ".join(filter(None, (", ".join(parts), title_words(finding))))
+    return "; ".join(filter(None, (", ".join(parts), title_words(finding), finding.worker_words)))
 
 
 def doubts_of(finding: Finding) -> Iterator[str]:

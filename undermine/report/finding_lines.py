@@ -44,6 +44,8 @@ def finding_lines(
     if reasons := why(finding.reasons):
         yield "why", reasons
     yield "re-runs", rate_words(finding)
+    if words := finding.worker_words:
+        yield "workers", words
     yield from (("symptom", words) for words in finding.symptom_rates)
     if finding.confirmed and finding.realism.answer:
         yield "device", str(finding.realism)

@@ -81,6 +81,7 @@ def render(store: CampaignStore, band: Markup = Markup(), scripts: Sequence[str]
         files=files,
         files_left_out=[view.name for view in coverage.files[len(files) :]],
         marks=MARKS,
+        workers=any(row["worker"] for row in rows),
         runs=run_blocks_of(store, rows, finding_of, min(BYTES_MAX, left)),
         runs_total=len(rows),
     )

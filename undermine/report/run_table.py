@@ -23,6 +23,7 @@ _WHAT_FOR = {
     RoundKind.COMPARE: "comparison",
     RoundKind.SHRINK: "smaller plan",
     RoundKind.BOUNDS: "other moment",
+    RoundKind.WORKER: "other worker",
     RoundKind.REPLAY: "replay",
 }
 """Words for runs that no strategy proposed."""
@@ -44,6 +45,8 @@ class RunRow:
     duration: str
     kind: str
     finding: str
+    worker: str
+    """Where it ran, on a cluster."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def run_blocks_of(
     kept, spent = [], 0
     for row in sorted(rows, key=lambda row: (not row["symptom"], -row["run"])):
         shown = _run_row(store, row, finding_of)
-        spent += _ROW_BYTES + sum(len(escape(text).encode()) for text in (shown.strategy, shown.plan, shown.verdict))
+        texts = (shown.strategy, shown.plan, shown.verdict, shown.worker)
+        spent += _ROW_BYTES + sum(len(escape(text).encode()) for text in texts)
         if spent > bytes_max:
             break
         kept.append(shown)
@@ -88,6 +92,7 @@ def _run_row(store: CampaignStore, row: Row, finding_of: Mapping[int, str]) -> R
         duration=f"{total_s:.1f} s",
         kind="failing" if failed else row["status"],
         finding=finding_of.get(row["run"], ""),
+        worker=clip(row["worker"], 60),
     )
 
 

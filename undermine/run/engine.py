@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -101,6 +101,10 @@ class Engine(Protocol):
     def user_policies(self, plans: Sequence[Plan], policies: Sequence[str] = ()) -> list[Refusal]:
         """The policies' answer to each plan. `policies` names the user's own or shipped ones; by default, all of the user's."""
 
+    @property
+    def workers(self) -> Collection[str]:
+        """The names of the workers that are there now; none if plans run on this machine."""
+
     def places(self, jobs: int) -> int:
         """The number of runs that may be under way now, if the user wants `jobs` on this machine."""
 
@@ -189,6 +193,7 @@ class LocalEngine(UserFunctions):
         super().__init__(config, folder, userland)
         self._guardian = guardian
         self.runner = runner
+        self.workers: Collection[str] = ()
 
     @property
     def user(self) -> str:

@@ -188,7 +188,7 @@ class CampaignStore(ShownPoints):
         with self._change() as db:
             db.execute(
                 "UPDATE runs SET state = 'done', status = ?, reason = ?, ended = ?, timing = ?, symptom = ?, landed = ?, "
-                "slow_ops = ? WHERE run = ?",
+                "slow_ops = ?, worker = ? WHERE run = ?",
                 (
                     record.status,
                     record.reason,
@@ -197,6 +197,7 @@ class CampaignStore(ShownPoints):
                     symptom,
                     msgspec.json.encode(landings(record)).decode(),
                     msgspec.json.encode(record.slow_ops).decode(),
+                    record.worker,
                     record.id,
                 ),
             )
@@ -350,7 +351,7 @@ class CampaignStore(ShownPoints):
         """All finished runs by number, each as a table of its columns with decoded timing, plan and kind."""
         rows = self._all(
             "SELECT x.run, r.strategy, r.kind, x.round, x.idx, x.status, x.reason, x.symptom, x.started, x.ended, x.timing, "
-            "s.plan, json_extract(x.timing, '$.faults') FROM runs x JOIN rounds r USING (round) "
+            "s.plan, json_extract(x.timing, '$.faults'), x.worker FROM runs x JOIN rounds r USING (round) "
             "JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' ORDER BY x.run"
         )
         names = (
@@ -367,6 +368,7 @@ class CampaignStore(ShownPoints):
             "timing",
             "plan",
             "lasted",
+            "worker",
         )
         out = []
         for row in rows:
@@ -429,7 +431,7 @@ class CampaignStore(ShownPoints):
         """The finished runs that this condition selects, oldest first, with their symptoms."""
         rows = self._all(
             "SELECT x.run, r.strategy, s.plan, s.plan_id, x.status, x.symptom, x.landed, x.slow_ops, r.kind, "
-            "json_extract(x.timing, '$.faults') FROM runs x JOIN rounds r USING (round) "
+            "json_extract(x.timing, '$.faults'), x.worker FROM runs x JOIN rounds r USING (round) "
             f"JOIN slots s ON s.round = x.round AND s.idx = x.idx WHERE x.state = 'done' AND {which} ORDER BY x.run"
         )
         return tuple(
@@ -444,8 +446,9 @@ class CampaignStore(ShownPoints):
                 _slow_ops(slow),
                 RoundKind(kind),
                 _lasted(lasted),
+                worker,
             )
-            for run, by, plan, plan_id, status, symptom, landed, slow, kind, lasted in rows
+            for run, by, plan, plan_id, status, symptom, landed, slow, kind, lasted, worker in rows
         )
 
     def _symptoms(self) -> dict[int, tuple[Symptom, ...]]:

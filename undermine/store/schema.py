@@ -10,7 +10,7 @@ from pathlib import Path
 from undermine.model.errors import UserError
 from undermine.store.points import POINTS_SCHEMA
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -24,7 +24,8 @@ CREATE TABLE reasons (plan_id TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
     state TEXT NOT NULL, status TEXT, reason TEXT NOT NULL DEFAULT '', started REAL NOT NULL, ended REAL,
-    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]', slow_ops TEXT NOT NULL DEFAULT '[]');
+    timing TEXT, symptom TEXT NOT NULL DEFAULT '', landed TEXT NOT NULL DEFAULT '[]', slow_ops TEXT NOT NULL DEFAULT '[]',
+    worker TEXT NOT NULL DEFAULT '');
 CREATE INDEX runs_of_slots ON runs (round, idx);
 CREATE TABLE verdicts (
     run INTEGER NOT NULL, checker TEXT NOT NULL, answer TEXT NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (run, checker));
@@ -54,6 +55,7 @@ _MIGRATIONS = {
     6: (  # a table of its own: an older version that still hunts in this campaign fills all columns of `fired` by position
         "CREATE TABLE occurrences (run INTEGER NOT NULL, step INTEGER NOT NULL, numbers TEXT NOT NULL, PRIMARY KEY (run, step))",
     ),
+    7: ("ALTER TABLE runs ADD COLUMN worker TEXT NOT NULL DEFAULT ''",),
 }
 """By version of the schema: the statements that upgrade it to the next version."""
 
