@@ -75,7 +75,7 @@ def fail(made: CampaignMaker) -> None:
     """A failing run, and its finding."""
     what = plan(Crash(), WHERE)
     run = made.run("random", what, made=record(0, what, [Receipt(0, "s1", "crash", at_s(1))]), verdicts=[LOST])
-    made.findings(Finding("F1", "data is lost", LOST.text, what, (run,), ("random",), (LOST,), undecided=True))
+    made.findings(Finding("F1", LOST.text, LOST.text, what, (run,), ("random",), (LOST,), undecided=True))
 
 
 def begin(made: CampaignMaker) -> None:

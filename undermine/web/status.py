@@ -68,7 +68,7 @@ def status_of(store: CampaignStore, session: Session) -> Status:
             for run, slot, started in store.under_way()[:_UNDER_WAY_MAX]
         ),
         findings=tuple(
-            FindingNow(finding.id, clip(finding.title, 160), *certainty_of(finding))
+            FindingNow(finding.id, clip(finding.name, 160), *certainty_of(finding))
             for finding in ranked(store.findings())[:_FINDINGS_MAX]
         ),
     )
