@@ -54,6 +54,13 @@ def test_a_delay_is_shown_with_the_time_that_it_really_lasted(capsys: pytest.Cap
     ]
 
 
+def test_long_evidence_keeps_its_heading_and_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ("no order explains these operations:", *(f"line {n}" for n in range(8)))
+    shown = said(capsys, finding(verdicts=(Verdict("fail", "title 1", "lost 3 writes", lines, "ledger"),)))
+    evidence = [line.split("evidence  ")[1] for line in shown.splitlines() if "evidence  " in line]
+    assert evidence == [lines[0], "… (3 more lines)", *lines[4:]]
+
+
 def test_findings_are_shown_with_plan_rate_evidence_and_next_commands(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = Verdict("fail", "title 1", "lost 4 writes", ("evidence one", "evidence two"), "ledger")
     other = Verdict("fail", "y", "another", ("evidence of another",), "hang")

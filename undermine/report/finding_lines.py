@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from undermine.findings.explaining import own_verdict, window_words
 from undermine.findings.titles import title_words
@@ -10,7 +10,7 @@ from undermine.model.finding import Finding
 from undermine.model.predictions.candidate import why
 from undermine.report.text import count
 
-EVIDENCE_LINES_MAX = 4
+EVIDENCE_LINES_MAX = 6
 _VARIANTS_SHOWN = 3
 _FRAMES_SHOWN = 6
 
@@ -55,7 +55,15 @@ def finding_lines(
     if (more := len(finding.variants) - _VARIANTS_SHOWN) > 0:
         yield "also by", f"faults at {count(more, 'other place')}"
     if verdict := own_verdict(finding):
-        yield from (("evidence", line) for line in verdict.evidence[-evidence_max:])
+        yield from (("evidence", line) for line in _ends(verdict.evidence, evidence_max))
+
+
+def _ends(lines: Sequence[str], lines_max: int) -> list[str]:
+    """The first line, which says what follows, and the last ones: the cause is at the end of a traceback."""
+    left_out = len(lines) - lines_max
+    if left_out <= 0:
+        return list(lines)
+    return [*lines[:1], f"… ({count(left_out, 'more line')})", *lines[left_out + 1 :]]
 
 
 def rate_words(finding: Finding) -> str:
