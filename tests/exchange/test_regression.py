@@ -52,6 +52,25 @@ def test_the_test_replays_the_plan_of_the_finding(tmp_path: Path) -> None:
     assert "# found as F1 of campaign 2026-11-18-120000: reproduced 3/3, 0/3 without the fault\n" in text
 
 
+def test_a_test_says_what_happened_in_lines_that_fit(tmp_path: Path) -> None:
+    told = "s1 was killed after it wrote a; " + "then: k1 is gone, and so are more " * 9
+    lines = Path(write(tmp_path, finding(), told=told).test).read_text().splitlines()
+    comment = [line.removeprefix("# ") for line in lines if line.startswith("# ")]
+    assert told.strip() in " ".join(comment)
+    assert max(map(len, lines)) <= 120
+
+
+def test_long_names_that_begin_alike_are_two_tests(tmp_path: Path) -> None:
+    one, other = (write(tmp_path, finding(symptom=f"worker ends by itself {'x' * 50} at {place}")) for place in "ab")
+    assert one.new
+    assert other.new
+
+
+def test_a_finding_that_is_not_reported_is_named(tmp_path: Path) -> None:
+    assert write(tmp_path, finding()).doubt == ""
+    assert "fails without the fault" in write(tmp_path, finding(2, symptom="flaky one", control_hits=1)).doubt
+
+
 def test_parameters_of_the_campaign_are_in_the_test(tmp_path: Path) -> None:
     assert marker(write(tmp_path, finding(), params={"mode": "a'b"}))["params"] == {"mode": "a'b"}
 
@@ -82,7 +101,7 @@ def test_no_text_becomes_code(tmp_path: Path, text: str, target: str) -> None:
 
 
 def test_hostile_text_becomes_no_code(tmp_path: Path) -> None:
-    written = write(tmp_path, hostile(), campaign=HOSTILE)
+    written = write(tmp_path, hostile(), campaign=HOSTILE, told=HOSTILE)
     marker(written)
     assert Path(written.test).parent == tmp_path / "tests"
     assert "\x1b" not in Path(written.test).read_text()

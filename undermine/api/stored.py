@@ -60,12 +60,15 @@ def regression_tests(
     """Write a regression test for each of these findings, or for all reported ones. Tests that exist are left as they are."""
     place = campaign_dir(config, campaign)
     with open_store(place) as store:
-        chosen = [find_finding(store, name) for name in wanted]
+        chosen = [find_finding(store, name) for name in wanted] or [each for each in findings(config, campaign) if each.believed]
+        told = explanations(store, chosen)
         significant = (store.meta("identity") or {}).get("significant", {})
     params = {name: value for name, value in significant.get("params", {}).items() if config.params.get(name) != value}
     return tuple(
-        regression.write(finding, Path(config.path), folder, times, manifest.param_texts(params), place.name)
-        for finding in chosen or [each for each in findings(config, campaign) if each.believed]
+        regression.write(
+            finding, Path(config.path), folder, times, manifest.param_texts(params), place.name, told[finding.id].sentence
+        )
+        for finding in chosen
     )
 
 

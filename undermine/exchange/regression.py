@@ -5,9 +5,11 @@ Texts of the target stand only in comments, each in one line of printable charac
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ import msgspec
 
 from undermine.model.errors import UserError
 from undermine.model.finding import Finding
+from undermine.report.ci.results import why_not
 from undermine.report.finding_lines import rate_words
 from undermine.report.text import clip
 
 PLAN_SUFFIX = ".plan.json"
 _NAME_MAX = 60
 _LINE_MAX = 116
+_PARAGRAPH_MAX = 4 * _LINE_MAX
 
 _TEXT = '''\
 """A regression test that `undermine test` wrote. It fails if the fault of its plan breaks the system again."""
@@ -45,14 +49,18 @@ class Written(msgspec.Struct, frozen=True):
     plan: str
     new: bool
     """False if the test existed already, so that nothing was written."""
+    doubt: str = ""
+    """Why the finding isn't reported as a bug; "" if it is."""
 
 
-def write(finding: Finding, config: Path, folder: Path, times: int, params: Mapping[str, str], campaign: str) -> Written:
+def write(
+    finding: Finding, config: Path, folder: Path, times: int, params: Mapping[str, str], campaign: str, told: str = ""
+) -> Written:
     """Write the test of a finding to a folder, unless it is there. `params` are those in which the campaign differs from the
-    configuration."""
+    configuration, and `told` says what happened."""
     name = name_of_test(finding)
     test, plan = folder / f"{name}.py", folder / f"{name}{PLAN_SUFFIX}"
-    written = Written(finding.id, str(test), str(plan), new=not test.exists())
+    written = Written(finding.id, str(test), str(plan), not test.exists(), why_not(finding))
     if written.new:
         arguments = {
             "config": Path(os.path.relpath(config.resolve(), folder.resolve())).as_posix(),
@@ -61,7 +69,7 @@ def write(finding: Finding, config: Path, folder: Path, times: int, params: Mapp
             **({"params": dict(params)} if params else {}),
         }
         text = _TEXT.format(
-            comment="\n".join(f"# {clip(line, _LINE_MAX)}" for line in _lines(finding, campaign)),
+            comment="\n".join(f"# {line}" for line in _lines(finding, campaign, told)),
             arguments="".join(f"\n    {key}={value!r}," for key, value in arguments.items()),
             name=name,
         )
@@ -85,14 +93,21 @@ def _readable(value: Any) -> Any:
 
 
 def name_of_test(finding: Finding) -> str:
-    """`test_acknowledged_put_lost_when_a_store_stops`: the same for the same symptom in every hunt."""
+    """`test_acknowledged_put_lost_when_a_store_stops`: the same for the same symptom in every hunt. A long name is cut, and ends
+    with a digest, since two of them may begin alike."""
     words = re.sub(r"[^a-z0-9]+", "_", finding.name.lower()).strip("_")
-    return f"test_{words[:_NAME_MAX].strip('_') or finding.id.lower()}"
+    if len(words) > _NAME_MAX:
+        words = f"{words[:_NAME_MAX].strip('_')}_{hashlib.sha256(words.encode()).hexdigest()[:6]}"
+    return f"test_{words or finding.id.lower()}"
 
 
-def _lines(finding: Finding, campaign: str) -> list[str]:
-    return [
+def _lines(finding: Finding, campaign: str, told: str) -> Iterator[str]:
+    """The comment of the test: each paragraph in a few lines."""
+    paragraphs = (
         finding.name,
+        told,
         f"injected: {finding.plan.words(finding.lasted)}",
         f"found as {finding.id} of campaign {campaign}: {rate_words(finding)}",
-    ]
+    )
+    for paragraph in paragraphs:
+        yield from textwrap.wrap(clip(paragraph, _PARAGRAPH_MAX), _LINE_MAX)

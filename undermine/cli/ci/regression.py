@@ -41,6 +41,8 @@ def test(
     for one in written:
         said = "wrote" if one.new else "left as it is:"
         out.print(f"{one.finding}: {said} {plain(one.test)}", soft_wrap=True)
+        if one.doubt:
+            out.print(f"  [yellow]{one.finding} is not reported as a bug:[/yellow] {plain(one.doubt)}", soft_wrap=True)
     if not written:
         out.print("no findings are reported, so there is no test to write")
     return 0
