@@ -20,7 +20,7 @@ from undermine.model.fault_limits import FaultLimits
 from undermine.model.faults import fault_kind
 from undermine.model.plan import Plan
 from undermine.model.rounds import RoundKind
-from undermine.model.run import NodeInfo, RunView, Settling, Verdict
+from undermine.model.run import NodeInfo, Op, RunView, Settling, Verdict
 from undermine.protocols import History
 from undermine.store.database import CampaignStore
 from undermine.store.rundir import RunDir, load_baseline, load_view, save_record
@@ -369,6 +369,22 @@ def test_a_checker_that_is_unknown_even_without_a_fault_is_named_once(tmp_path: 
     stage.run()
     stage.run()
     assert stage.warnings == ["the checker mine answers unknown even without a fault: the history has no operation 'put'"]
+
+
+def test_an_operation_that_never_succeeds_is_named(tmp_path: Path, store: CampaignStore) -> None:
+    stage = Stage(tmp_path, store)
+    ops = (Op(0, "c", "push", status="unknown", error="AttributeError: pusch"), Op(1, "c", "pop", status="ok"))
+    execute = stage.runner.execute
+
+    def with_operations(folder: Path, *rest) -> RunView:
+        view = execute(folder, *rest)
+        RunDir(folder).history.write_bytes(b"".join(msgspec.json.encode(op) + b"\n" for op in ops))
+        return view
+
+    stage.runner.execute = with_operations  # type: ignore[method-assign]
+    stage.run()
+    stage.run()
+    assert stage.warnings == ["the operation push never succeeds, even without a fault: AttributeError: pusch"]
 
 
 class FollowsData:

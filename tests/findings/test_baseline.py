@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from undermine.checkers.logs import Logs
-from undermine.findings.baseline import learn
+from undermine.findings.baseline import learn, unanswered
 from undermine.model.baseline import Baseline
 from undermine.model.event import Trace
 from undermine.model.plan import Plan
@@ -99,6 +99,13 @@ def test_the_slowest_successful_operation_of_the_workload_counts() -> None:
     second = run(ops=[op("put", 0.75), op("get", 0.1), op("get", 7, status="pending")])
     learnt = learn([first, second], [run(ops=[op("put", 6)])])
     assert learnt.slowest_s == pytest.approx({"put": 0.75, "get": 0.1})
+
+
+def test_operations_that_never_succeed_are_named_with_their_error() -> None:
+    bad = Op(0, "c", "push", status="unknown", error="AttributeError: no pusch")
+    first = run(ops=[bad, op("put", 1, "unknown"), op("cas", 1, "fail"), op("watch", 0, "pending")])
+    assert unanswered([first, run(ops=[op("put", 1)])]) == {"push": "AttributeError: no pusch", "watch": "it never ends"}
+    assert unanswered([]) == {}
 
 
 def test_durations_are_the_longest_and_benign_ones_are_recovery() -> None:

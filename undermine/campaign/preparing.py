@@ -24,7 +24,7 @@ from undermine.campaign.helpers import CatchUp, no_catch_up
 from undermine.campaign.running import JudgedRun, PlanRunner
 from undermine.campaign.variables import Unmatched, unmatched
 from undermine.checkers.compose import symptom_of
-from undermine.findings.baseline import learn
+from undermine.findings.baseline import learn, unanswered
 from undermine.findings.benign import benign_plans, middle_of
 from undermine.model.baseline import Agreements, Baseline
 from undermine.model.errors import ClusterError
@@ -91,6 +91,8 @@ class Preparing:
             self._store.set_meta("reachable", sorted({one.point.id for one in injectable(possible)}))
             self._store.set_meta("impossible", _impossible(possible))
             self._warn_of_silent_checkers()
+            for f, error in unanswered(self._views(RoundKind.BASELINE)).items():
+                self._warn(f"the operation {printable(f)} never succeeds, even without a fault: {printable(error)}")
             for missing in self.unmatched_variables():
                 self._warn(str(missing))
         self._engine.runner.contents = self.contents

@@ -50,6 +50,18 @@ def learn(
     )
 
 
+def unanswered(runs: Iterable[RunView]) -> dict[str, str]:
+    """By name: the last error of each operation that these runs tried and that was never answered nor certainly refused."""
+    errors: dict[str, str] = {}
+    answered: set[str] = set()
+    for op in (op for run in runs for op in run.history):
+        if op.status in ("ok", "fail"):
+            answered.add(op.f)
+        else:
+            errors[op.f] = op.error or "it never ends"
+    return {f: error for f, error in errors.items() if f not in answered}
+
+
 class _Durations:
     """The longest duration of each kind, in the target's time."""
 
