@@ -34,6 +34,20 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     return run
 
 
+def test_warnings_stay_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    terminal = Console(file=out, width=80, force_terminal=True, color_system=None)
+    monkeypatch.setattr(progress_module, "console", lambda: terminal)
+    with progress("check") as listener:
+        for kind in ("warning", "remark", "warning"):
+            listener(Notice(kind, f"a {kind} [red]"))
+        for n in range(30):
+            listener(Notice("warning", f"another {n}"))
+    left = out.getvalue().rpartition("╯")[2]
+    assert (left.count("a warning [red]"), left.count("a remark"), left.count("another")) == (1, 0, 19)
+    assert "… and 11 more warnings" in left
+
+
 def done(symptom: str = "", status: str = "fired", run: int = 7, **more: Any) -> Notice:
     return Notice("done", "", {"run": run, "strategy": "random", "status": status, "symptom": symptom, **more})
 

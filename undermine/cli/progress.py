@@ -67,6 +67,8 @@ _DECISIONS = {
 """Kinds of news that decide about a symptom, with the style that its row has from then on."""
 _SUSPECTED = frozenset({"suspect", "waiting", "confirming"})
 _CONFIRMED = frozenset({"confirmed", "comparing", "shrinking", "shrunk", "bounding", "bounded"})
+_WARNINGS_MAX = 20
+"""The most warnings that stay on the screen."""
 _MARKS = {"fired": "ok", "not_fired": "not fired", "exhausted": "ok", "broken": "broken"}
 
 
@@ -78,8 +80,14 @@ def progress(title: str, budget_s: float = 0.0) -> Iterator[Listener]:
     if not out.is_terminal:
         yield lambda news: _print_line(out, board, news)
         return
-    with Live(board, console=out, refresh_per_second=4, transient=True):
-        yield board.take
+    try:
+        with Live(board, console=out, refresh_per_second=4, transient=True):
+            yield board.take
+    finally:  # the view is gone, but a warning still matters
+        for text in board.warnings[:_WARNINGS_MAX]:
+            out.print(Text(text, style="yellow"), soft_wrap=True)
+        if (more := len(board.warnings) - _WARNINGS_MAX) > 0:
+            out.print(Text(f"… and {count(more, 'more warning')}", style="yellow"))
 
 
 def _print_line(out: Console, board: Board, news: Notice) -> None:
@@ -136,8 +144,14 @@ class Board:
         self._page = ""
         self._workers = ""
         """How many workers a cluster has, and how many runs they have at a time."""
-        self._warnings: list[str] = []
+        self._remarks: dict[str, bool] = {}
+        """Warnings and remarks: is it a warning?"""
         self.coverage = Reached()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings so far, each once."""
+        return tuple(text for text, is_warning in self._remarks.items() if is_warning)
 
     @property
     def elapsed_s(self) -> float:
@@ -160,7 +174,7 @@ class Board:
             self._now.pop(0, None)
             self._now[run] = time.monotonic(), printable(f"{news.data['strategy']}: {news.text}")
         elif news.kind in ("warning", "remark"):
-            self._warnings.append(printable(news.text))
+            self._remarks[printable(news.text)] = news.kind == "warning"
         elif news.kind in _DECISIONS:
             symptom = printable(news.data.get("symptom", ""))
             name = printable(named(news.data.get("symptom", ""), news.data.get("when", "")))
@@ -189,7 +203,7 @@ class Board:
         rows.append(Text("  ".join(counts) or "starting", style="dim"))
         if self.coverage.runs:
             rows.append(Text(coverage_words(self.coverage), style="dim"))
-        rows += [Text(text, style="yellow") for text in self._warnings]
+        rows += [Text(text, style="yellow") for text in self._remarks]
         if self._workers:
             rows.append(Text(self._workers, style="dim"))
         if self._page:
