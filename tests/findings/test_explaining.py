@@ -24,7 +24,7 @@ from undermine.model.faults import (
 from undermine.model.finding import Bound, Finding, Window
 from undermine.model.plan import At, Compare, Lasted, Plan, Step, Then, Trigger, When
 from undermine.model.point import REST, Point, client_point, phase_point, point_of
-from undermine.model.run import Moment, NodeInfo, Receipt, RunRecord, Timing, Verdict
+from undermine.model.run import Moment, NodeExit, NodeInfo, Receipt, RunRecord, Timing, Verdict
 from undermine.testing import event
 
 NODES = tuple(NodeInfo(name, role, "", 0, {}, "") for name, role in (("n1", "store"), ("n2", "store"), ("m1", "master")))
@@ -193,6 +193,14 @@ def test_a_smaller_plan_is_told_with_the_moments_of_the_run_that_is_shown() -> N
     shown = msgspec.structs.replace(shown, moments=(Moment(0, "n1", 5, at("file.write", "real", "n1")),))
     smaller = finding(Step(At(loose), Pause(60.0)), smallest=Plan((Step(At(loose), Pause(15.0)),)))
     assert explained(smaller, shown).sentence.startswith("n1 was frozen before it wrote to `real`;")
+
+
+@pytest.mark.parametrize(("start", "when"), [(1, "then"), (2, "after the restart")])
+def test_a_crashed_node_that_ends_once_more_was_started_again(start: int, when: str) -> None:
+    found = finding(Step(At(EPOCH), Crash()), symptom="store ends", text="n2 ended")
+    ends = (NodeExit("n2", start, 1, 0, 9, expected=False), NodeExit("n1", 2, 1, 0, 9, expected=False))
+    said = explained(found, msgspec.structs.replace(record_of(found, "n2"), exits=ends))
+    assert said.sentence == f"n2 was killed before it wrote to `d/epoch`; {when}: n2 ended"
 
 
 def test_a_finding_whose_run_is_gone_is_told_by_its_plan() -> None:

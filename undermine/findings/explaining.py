@@ -153,7 +153,8 @@ def explained(
     own = own_verdict(finding)
     story = _Story(plan, finding.window, record, frames_of, symptom.partition(" ")[0], own.text.partition(" ")[0] if own else "")
     title = " ".join(filter(None, (symptom[:1].upper() + symptom[1:], story.condition())))
-    return Explanation(f"{title}{colon}{more}", f"{story.told()}{_outcome(finding, plan)}", window_words(finding, line_of))
+    sentence = f"{story.told()}{_outcome(finding, plan, record)}"
+    return Explanation(f"{title}{colon}{more}", sentence, window_words(finding, line_of))
 
 
 def own_verdict(finding: Finding) -> Verdict | None:
@@ -168,11 +169,13 @@ def _unmasked(text: str) -> str:
     return text
 
 
-def _outcome(finding: Finding, plan: Plan) -> str:
+def _outcome(finding: Finding, plan: Plan, record: RunRecord | None) -> str:
     own = own_verdict(finding)
-    text = own.text if own else finding.title
-    restarted = [step for step in plan.steps if restart_after_s(step.fault) is not None]
-    return f"; {'after the restart' if restarted else 'then'}: {text or finding.title}"
+    text = (own.text if own else "") or finding.title
+    restarted = any(restart_after_s(step.fault) is not None for step in plan.steps)
+    # healing starts a crashed node again, too
+    restarted |= any(end.incarnation > 1 and text.startswith(f"{end.node} ") for end in (record.exits if record else ()))
+    return f"; {'after the restart' if restarted else 'then'}: {text}"
 
 
 def window_words(finding: Finding, line_of: LineOf = lambda *_: 0) -> str:

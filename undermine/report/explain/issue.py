@@ -103,7 +103,7 @@ def _steps(facts: _Facts) -> Iterator[str]:
     work = prose(plan.work, 200) if plan.work else "the workload"
     steps = [f"Start a cluster{f' ({nodes})' if nodes else ''} and run {work}"]
     steps += [f"Inject `{_code(describe_step(step), 600)}`" for step in plan.steps]
-    steps.append("Heal everything, and wait until the cluster has settled")
+    steps.append("End all faults: killed nodes start again. Wait until the cluster has settled")
     yield "\n".join(f"{number}. {step}." for number, step in enumerate(steps, 1))
     yield "Undermine does this by itself:"
     smallest = " --smallest" if finding.smallest else ""
