@@ -438,6 +438,6 @@ class _Picture:
             yield self.drawn.note
         yield from self.analysis.problems[:_PROBLEMS_MAX]
         if left_out := self.scene.ops_total - len(self.scene.ops):
-            yield f"{left_out} of {self.scene.ops_total} client operations are left out."
+            yield f"{left_out:,} of {self.scene.ops_total:,} client operations are left out."
         if self.scene.nodes_left_out:
             yield f"{count(self.scene.nodes_left_out, 'more node is', 'more nodes are')} not shown."
