@@ -69,6 +69,11 @@ class Agent:
         self.socket.close()
 
 
+def claim_line(step: int) -> bytes:
+    request = {"type": "claim", "step": step, "node": "n1", "incarnation": 1, "pid": 7, "seq": 1, "t_ns": 1}
+    return json.dumps(request).encode() + b"\n"
+
+
 class Recorder:
     """Actions that are only noted."""
 
@@ -316,6 +321,38 @@ def test_nothing_fires_after_healing_and_nothing_lasts(start: Start) -> None:
     running.server.heal()
     assert agent.claim(1) == {"type": "no"}
     assert agent.ask(type="lasting", node="n1")["lasting"] == []
+
+
+def test_a_claim_that_an_agent_has_sent_before_healing_is_granted(start: Start) -> None:
+    running = start(Delay())
+    agent = running.agent()
+    assert agent.hello()["type"] == "welcome"
+    agent.send(claim_line(0))
+    running.server.finish_requests()
+    running.server.heal()
+    assert json.loads(agent.stream.readline()) == {"type": "go"}
+
+
+def test_healing_waits_for_what_a_claim_has_begun(start: Start) -> None:
+    running = start(Crash(("n2",)))
+    entered, go_on, finished = threading.Event(), threading.Event(), threading.Event()
+    running.actions.at_kill = lambda: (entered.set(), go_on.wait(HANG_S))  # type: ignore[assignment, return-value]
+    running.agent().send(claim_line(0))
+    assert entered.wait(HANG_S)
+    finish = threading.Thread(target=lambda: (running.server.finish_requests(), finished.set()))
+    finish.start()
+    assert not finished.wait(0.1)
+    go_on.set()
+    assert finished.wait(HANG_S)
+    finish.join()
+
+
+def test_requests_that_arrive_together_are_all_answered(start: Start) -> None:
+    running = start(Delay(), Delay())
+    agent = running.agent()
+    agent.send(claim_line(0) + claim_line(1))
+    assert [json.loads(agent.stream.readline())["type"] for _ in range(2)] == ["go", "go"]
+    running.server.finish_requests()
 
 
 def test_exactly_one_of_many_parallel_claims_is_granted_for_each_step(start: Start) -> None:

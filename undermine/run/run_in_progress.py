@@ -347,6 +347,7 @@ class RunInProgress:
         self._stacks = tuple(stacks for stacks in found if stacks.node != CLIENT) or self._stacks
 
     def _heal(self) -> None:
+        self._server.finish_requests()
         self._healing_ns = time.monotonic_ns()  # holds may end from now on, before everything is healed
         self._server.heal()
         self._faults.heal()
