@@ -139,7 +139,7 @@ def test_a_chain_ends_with_its_first_cause() -> None:
         "The above exception was the direct cause of the following exception:\n\n"
         f"{HEAD}{frame('/app/a.py', 'run')}ValueError: no\n"
     )
-    assert last_words(log).line == "ValueError: no"
+    assert last_words(log).line == "ValueError: no; caused by OSError: no space"
     assert last_words(log).lines[-1] == "caused by OSError: no space, at disk.py:read"
 
 
@@ -167,6 +167,7 @@ def test_a_jvm_chain_ends_with_its_innermost_cause() -> None:
         "\tat org.app.Link.open(Link.java:4)\n\t... 2 more\n"
     )
     said = last_words(log)
+    assert said.line.endswith("java.lang.RuntimeException: no; caused by java.net.ConnectException: Connection refused")
     assert (said.frame, said.lost_connection) == ("Main.run", True)
     assert said.lines[-1] == "caused by java.net.ConnectException: Connection refused, at Link.open"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from undermine.checkers.entries import entries
+from undermine.checkers.entries import LogEntry, entries
 from undermine.checkers.text import printable, telling_line
 from undermine.model.run import LogLine
 
@@ -85,11 +85,16 @@ class LastWords(NamedTuple):
     """The last lines, with the frames of the target."""
 
 
+def _with_cause(entry: LogEntry) -> str:
+    """The exception and the one that caused it. The outer one alone may only say that a server cannot start."""
+    return f"{entry.message}; caused by {entry.cause}" if entry.cause else entry.message
+
+
 def last_words(log_tail: str, node: str = "") -> LastWords:
     """The end of a node's log. Only an exception in the last or last but one entry has ended it: it survived any earlier one."""
     logged = list(entries(LogLine("", "", line) for line in log_tail.splitlines()))
     fatal = next((entry for entry in reversed(logged[-2:]) if entry.error), None)
-    line = fatal.message if fatal and fatal is logged[-1] else telling_line(log_tail)
+    line = _with_cause(fatal) if fatal and fatal is logged[-1] else telling_line(log_tail)
     lines = [line for entry in logged for line in entry.shown]
     frame = printable(fatal.frame, 100) if fatal else ""
     return LastWords(message_of(line, node), frame, bool(fatal and fatal.is_lost_connection), lines)
