@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,8 @@ from undermine.model.errors import UserError
 
 CONNECT_S = 30.0
 _FETCH_S = 120.0
+_LOUD = ("distributed", "distributed.client", "asyncio", "tornado", "tornado.application")
+"""The loggers of Dask that have levels of their own."""
 
 
 class WorkerLost(Exception):
@@ -136,6 +139,20 @@ class DaskCluster:
 
 
 @contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask prints tracebacks of lost connections, which the engine reports itself."""
+    loud = [logging.getLogger(name) for name in _LOUD]
+    levels = [each.level for each in loud]
+    for each in loud:
+        each.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for each, level in zip(loud, levels, strict=True):
+            each.setLevel(level)
+
+
+@contextlib.contextmanager
 def connected(scheduler: str) -> Iterator[DaskCluster]:
     """Connect to the scheduler at this address, or with this scheduler file."""
     try:
@@ -151,7 +168,8 @@ def connected(scheduler: str) -> Iterator[DaskCluster]:
         why = str(error) or type(error).__name__
         raise UserError(f"there is no Dask scheduler at {scheduler}: {why}; check --scheduler") from None
     try:
-        yield DaskCluster(client, scheduler, tasks)
+        with _quiet():
+            yield DaskCluster(client, scheduler, tasks)
     finally:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), _quiet():
             client.close(timeout=10)
