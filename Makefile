@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Some container images set this. Every process of the tests would compile all its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint docs bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-triage bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-linearizability bench-report bench-regions bench-zookeeper case transparency clean
+.PHONY: demo test lint docs bench-runs bench-silence bench-kills bench-bugs bench-prefail bench-hunt bench-triage bench-sieve bench-fcatch bench-deminer bench-cofi bench-agent bench-jvm bench-trace bench-heap bench-linearizability bench-report bench-regions bench-zookeeper bench-scale case transparency clean
 
 demo: $(READY)
 	$(BIN)/undermine demo
@@ -82,6 +82,9 @@ bench-regions: $(READY)
 
 bench-zookeeper: $(READY)
 	$(BIN)/python -m bench.zookeeper $(ARGS)
+
+bench-scale: $(READY)
+	$(BIN)/python -m bench.scale $(ARGS)
 
 bench-agent: $(READY)
 	$(BIN)/python -m bench.agent

@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
 from undermine.model.errors import UserError
@@ -153,12 +154,12 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def connected(scheduler: str) -> Iterator[DaskCluster]:
-    """Connect to the scheduler at this address, or with this scheduler file."""
+def connected(scheduler: str, tasks: ModuleType | None = None) -> Iterator[DaskCluster]:
+    """Connect to the scheduler at this address, or with this scheduler file. `tasks` replaces the module `tasks.py`."""
     try:
         from distributed import Client
 
-        from undermine.fleet import tasks
+        from undermine.fleet import tasks as own
     except ImportError:
         raise UserError("`--engine dask` needs Dask; install it with `pip install 'undermine[dask]'`") from None
     where = {"scheduler_file": scheduler} if Path(scheduler).is_file() else {"address": scheduler}
@@ -169,7 +170,7 @@ def connected(scheduler: str) -> Iterator[DaskCluster]:
         raise UserError(f"there is no Dask scheduler at {scheduler}: {why}; check --scheduler") from None
     try:
         with _quiet():
-            yield DaskCluster(client, scheduler, tasks)
+            yield DaskCluster(client, scheduler, tasks or own)
     finally:
         with contextlib.suppress(Exception), _quiet():
             client.close(timeout=10)

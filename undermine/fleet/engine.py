@@ -96,7 +96,8 @@ class FleetRunner:
         try:
             if answer.error:
                 raise Damaged(answer.error)
-            run.create()
+            target_files.remove(folder := run.path)  # left by an attempt that failed, or by an older session
+            folder.mkdir(mode=0o700, parents=True)
             results.unpack(answer.files, run)
             view = load_view(run)
             if view.record.id != order.run_id:

@@ -1,0 +1,1 @@
+"""The benchmark of campaigns on several machines. Never part of a test."""
