@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import signal
@@ -35,8 +36,9 @@ class DaskProcess:
 
     def worker_pids(self) -> dict[int, str]:
         """The process of each worker that has made a folder, by its pid; the values are these folders."""
-        folders = [path for path in self.folder.rglob("um-*") if path.parent.name.startswith("worker-")]
-        return {int(path.name.split("-")[1]): str(path) for path in folders}
+        # the function of the module `glob` doesn't mind that a folder disappears meanwhile
+        found = glob.glob(str(self.folder / "*" / "worker-*" / "um-*"))
+        return {int(Path(path).name.split("-")[1]): path for path in found}
 
     def end(self) -> None:
         """Close everything, as a user would."""
