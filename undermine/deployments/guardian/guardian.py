@@ -15,7 +15,7 @@ from .keeper import KILL_LIMIT_S, RETRY_S, keep
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, prctl
 from .processes import descendants, kill
 
-REMOVE_LIMIT_S = 2.0  # a cgroup can be removed only once the kernel has noticed the end of its processes
+REMOVE_LIMIT_S = 15.0  # a cgroup can be removed only once the kernel has noticed the end of its processes
 END_LIMIT_S = 30.0  # how long a guardian without a tool keeps trying before it gives up
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGALRM,
            signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # fmt: skip
@@ -229,8 +229,9 @@ class Guardian:
             for folder in (os.fsdecode(path.encode("latin-1")) for path in self.scratch):
                 deadline = time.monotonic() + REMOVE_LIMIT_S
                 try:
+                    shutil.rmtree(folder, ignore_errors=True)
                     while os.path.lexists(folder) and time.monotonic() < deadline:
+                        time.sleep(RETRY_S)
                         shutil.rmtree(folder, ignore_errors=True)
-                        time.sleep(0.001)
                 except RecursionError:  # a node has made very deep folders; `sweep` removes them
                     pass
