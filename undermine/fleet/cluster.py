@@ -20,7 +20,7 @@ _LOUD = ("distributed", "distributed.client", "asyncio", "tornado", "tornado.app
 
 
 class WorkerLost(Exception):
-    """The worker died, hangs or cannot be reached. What it was doing must be done again elsewhere."""
+    """The worker died, hangs or cannot be reached. Its work must be done again elsewhere."""
 
 
 class SchedulerGone(UserError):
@@ -38,7 +38,7 @@ class Call(Protocol):
 
 
 class Cluster(Protocol):
-    """What the engine needs of a cluster. Safe to use from several threads."""
+    """The engine's view of a cluster. Safe to use from several threads."""
 
     def workers(self) -> Mapping[str, float]:
         """The address of each worker, and a number that grows while the worker lives."""

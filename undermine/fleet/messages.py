@@ -23,14 +23,14 @@ class Kind(msgspec.Struct, frozen=True, order=True):
     kernel: str = ""
 
     def differences(self, other: Kind) -> str:
-        """What this worker has, where it differs; "" if it doesn't."""
+        """The traits of this worker that differ; "" if none does."""
         names = {"undermine": "Undermine", "python": "Python", "platform": "", "kernel": "the kernel"}
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
         return ", ".join(f"{names[name]} {own} (not {wanted})".strip() for name, own, wanted in pairs if own != wanted)
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What a worker says about itself."""
+    """A worker's description of itself."""
 
     name: str
     """Its host and its name, which stay the same if Dask starts it again."""
@@ -52,7 +52,7 @@ class Project(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """What a worker can do with a project that it has prepared, or why it cannot run it."""
+    """The abilities of a worker that has prepared a project, or the reason why it cannot run it."""
 
     cannot: str = ""
     features: frozenset[str] = frozenset()

@@ -39,7 +39,7 @@ Tell = Callable[[str, str], None]
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What a run demands of its worker."""
+    """The demands of a run on its worker."""
 
     can: Callable[[Ready], bool] = lambda ready: True
     """Can a worker with these abilities run it?"""
@@ -130,7 +130,7 @@ class Roster:
             raise UserError(f"no worker can run this project: {'; '.join(dict.fromkeys(refused))}")
 
     def _look(self, address: str) -> Machine | str:
-        """What a worker says about itself, or why it cannot take part."""
+        """A worker's description of itself, or the reason why it cannot take part."""
         try:
             return decode(self._ask(address, "look", b"", _LOOK_S), Machine)
         except (WorkerLost, msgspec.DecodeError) as error:

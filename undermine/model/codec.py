@@ -412,13 +412,13 @@ def read_trace(trace_dir: Path) -> tuple[Trace, tuple[Receipt, ...]]:
 
 
 def read_with_receipts(trace_dir: Path) -> tuple[Columns, tuple[Receipt, ...]]:
-    """The same as columns."""
+    """All event files of a run as columns, and the receipts of all faults in time order."""
     columns, receipts = _read_all(trace_dir)
     return columns, tuple(sorted(receipts, key=lambda receipt: (receipt.t_ns, receipt.node, receipt.pid, receipt.step)))
 
 
 def read_contents(trace_dir: Path) -> Columns:
-    """The same with the contents of a run that learns them."""
+    """All event files of a run as columns, with the contents of a run that learns them."""
     return _read_all(trace_dir, learning=True)[0]
 
 
